@@ -1,0 +1,138 @@
+// What `npm test` runs: layers from cheap to dear. A red static layer ends the run; the last line counts truly.
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const minutes = 60_000;
+const otherNodes = [22, 24];
+const quick = process.argv.includes('--quick');
+const bin = (name) => join(root, 'node_modules/.bin', name);
+
+let passed = 0;
+let failed = 0;
+
+/** Runs a command with its output shown. Resolves to whether it ended with 0 in time; does not reject. */
+function run(command, args, { cwd = root, env = {}, timeout = 5 * minutes } = {}) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: 'inherit', timeout });
+    child.on('error', (error) => {
+      console.error(`${command}: ${error.message}`);
+      resolve(false);
+    });
+    child.on('exit', (code, signal) => {
+      if (signal !== null) console.error(`${command} ended by ${signal} (limit: ${timeout / minutes} min)`);
+      resolve(code === 0);
+    });
+  });
+}
+
+async function check(name, command, args, options) {
+  console.log(`\n-- ${name}`);
+  const ok = await run(command, args, options);
+  if (ok) passed += 1;
+  else failed += 1;
+  if (!ok) console.log(`-- ${name} failed`);
+}
+
+async function build() {
+  await check('tsc', bin('tsc'), ['-b', 'tsconfig.json', 'tsconfig.test.json']);
+}
+
+async function lint() {
+  await check('biome', bin('biome'), ['check', '--error-on-warnings']);
+  await check('oxlint', bin('oxlint'), ['--type-aware', '--deny-warnings']);
+}
+
+async function imports() {
+  await check('check-imports', process.execPath, ['scripts/check-imports.mjs']);
+}
+
+async function tests() {
+  const folder = mkdtempSync(join(tmpdir(), 'botmesh-test-'));
+  const report = join(folder, 'report.json');
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
+  const ok = await run(bin('vitest'), ['run', ...reporters], { timeout: 14 * minutes });
+  countTests(existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')) : { testResults: [] }, ok);
+  rmSync(folder, { recursive: true });
+}
+
+function countTests({ testResults }, ok) {
+  const places = new Map();
+  const failedBefore = failed;
+  for (const file of testResults) {
+    const place = relative(root, file.name).split('/').slice(0, 2).join('/');
+    const count = places.get(place) ?? { passed: 0, failed: 0, skipped: 0 };
+    for (const { status } of file.assertionResults) {
+      if (status === 'passed') count.passed += 1;
+      else if (status === 'failed') count.failed += 1;
+      else count.skipped += 1;
+    }
+    const brokeOutsideTests = file.status === 'failed' && !file.assertionResults.some((a) => a.status === 'failed');
+    if (brokeOutsideTests) count.failed += 1;
+    places.set(place, count);
+  }
+  for (const [place, count] of [...places].sort()) {
+    console.log(`   ${place}: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
+    passed += count.passed;
+    failed += count.failed;
+  }
+  // An unhandled rejection or a crash fails the run without failing any one test.
+  if (!ok && failed === failedBefore) failed += 1;
+}
+
+async function packages() {
+  for (const name of readdirSync(join(root, 'packages'))) {
+    const cwd = join(root, 'packages', name);
+    const manifest = join(cwd, 'package.json');
+    if (!existsSync(manifest) || JSON.parse(readFileSync(manifest, 'utf8')).private) continue;
+    await check(`publint ${name}`, bin('publint'), ['--strict'], { cwd });
+    await check(`attw ${name}`, bin('attw'), ['--pack', '.', '--profile', 'esm-only'], { cwd });
+  }
+}
+
+async function nodeVersions() {
+  for (const version of otherNodes) {
+    const node = await installNode(version);
+    const args = ['node_modules/vitest/vitest.mjs', 'run', 'packages/core', 'tests/simulation'];
+    await check(`tests on Node ${version}`, node, args, { env: { BOTMESH_SIM_RUNS: '200' } });
+  }
+}
+
+async function installNode(version) {
+  const prefix = join(root, 'node_modules/.cache/botmesh', `node-${version}`);
+  const node = join(prefix, 'node_modules/node/bin/node');
+  if (!existsSync(node)) await run('npm', ['install', '--no-save', '--prefix', prefix, `node@${version}`]);
+  return node;
+}
+
+const layers = [
+  { name: 'build', run: build, stops: true },
+  { name: 'lint', run: lint, stops: true },
+  { name: 'imports', run: imports, stops: true },
+  { name: 'unit, conformance, simulation', run: tests, stops: false },
+  { name: 'packages', run: packages, stops: false },
+  { name: `Node ${otherNodes.join(' and ')}`, run: nodeVersions, stops: false, slow: true },
+];
+
+const summary = [];
+let stopped = false;
+for (const layer of layers) {
+  if (stopped || (layer.slow && quick)) {
+    summary.push(`${layer.name}: not run`);
+    continue;
+  }
+  console.log(`\n== ${layer.name}`);
+  const before = { at: performance.now(), passed, failed };
+  await layer.run();
+  const seconds = ((performance.now() - before.at) / 1000).toFixed(1);
+  const line = `${layer.name}: ${passed - before.passed} passed, ${failed - before.failed} failed, ${seconds} s`;
+  console.log(`\n== ${line}`);
+  summary.push(line);
+  stopped = layer.stops && failed > before.failed;
+}
+console.log(`\n${summary.join('\n')}\n`);
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed > 0 ? 1 : 0;
