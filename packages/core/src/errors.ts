@@ -1,0 +1,141 @@
+/**
+ * Every error botmesh throws, by its stable `code`. `docs/errors.md` explains each one and is checked against
+ * this table in both directions.
+ */
+export const ERROR_CODES = {
+  'lease-lost': 'A turn or leadership is no longer surely held, or its ticket lost its place.',
+  unavailable: 'The coordination backend could not be reached in time.',
+  timeout: "The caller's own time limit ran out while its ticket waited.",
+  'stale-fence': 'A state write came with an older fence than one already seen.',
+  config: 'An option has a value that cannot work.',
+  'config-mismatch': 'This replica is set up differently from the replicas already in the mesh.',
+  'not-started': 'A call came before start().',
+  stopped: 'A call came after stop(), or after crash().',
+  'ticket-unknown': 'A ticket that this replica did not hand out.',
+  'ticket-used': 'A ticket whose turn was already acquired, released or withdrawn.',
+  'bad-input': 'An argument has the wrong type or shape.',
+  delivery: 'A provider could not deliver a reply.',
+  middleware: 'Middleware called next() more than once.',
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** What every error of botmesh has: a stable {@link ErrorCode} to branch on. */
+export abstract class BotmeshError extends Error {
+  abstract readonly code: ErrorCode;
+}
+
+/**
+ * Why a turn or leadership ended before its holder let it go.
+ *
+ * - `expired`: no heartbeat was answered in time, so this replica can no longer be sure (also after `crash()`)
+ * - `superseded`: the store counts this replica's epoch as dead, or the place was lost in a server change
+ * - `replaced`: a newer start took this `replicaId`
+ * - `stopped`: `stop()` ended it, or its holder released it itself
+ */
+export type LeaseLostReason = 'expired' | 'superseded' | 'replaced' | 'stopped';
+
+const LEASE_LOST: Record<LeaseLostReason, string> = {
+  expired: 'no heartbeat was answered in time, so another replica may soon be granted it',
+  superseded: 'this replica was presumed dead, or the place was lost in a server change',
+  replaced: 'a newer start took this replicaId',
+  stopped: 'it was ended on this replica',
+};
+
+/** What was held is held no more: stop side effects. Take a new ticket if the work still matters. */
+export class LeaseLostError extends BotmeshError {
+  override readonly name = 'LeaseLostError';
+  readonly code = 'lease-lost';
+  readonly reason: LeaseLostReason;
+
+  constructor(reason: LeaseLostReason, detail?: string, options?: ErrorOptions) {
+    super(`Lease lost (${reason}): ${detail ?? LEASE_LOST[reason]}.`, options);
+    this.reason = reason;
+  }
+}
+
+/**
+ * The backend did not answer (`unavailable`), or the caller's own limit ran out first (`timeout`: the backend may be
+ * well, the chat is merely busy). Trying again later is right for both.
+ */
+export class CoordinationUnavailableError extends BotmeshError {
+  override readonly name = 'CoordinationUnavailableError';
+  readonly code: 'timeout' | 'unavailable';
+
+  constructor(code: 'timeout' | 'unavailable', message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** A write to a chat's state carried an older fence than one already seen: its turn is over, nothing was written. */
+export class StaleFenceError extends BotmeshError {
+  override readonly name = 'StaleFenceError';
+  readonly code = 'stale-fence';
+
+  readonly fence: number;
+  readonly newestFence: number;
+
+  constructor(fence: number, newestFence: number) {
+    super(`State not written: fence ${fence} is older than ${newestFence}. The turn it belongs to is over.`);
+    this.fence = fence;
+    this.newestFence = newestFence;
+  }
+}
+
+/** An option that cannot work (`config`), or one that differs from the mesh's (`config-mismatch`): fix it, then start again. */
+export class ConfigError extends BotmeshError {
+  override readonly name = 'ConfigError';
+  readonly code: 'config' | 'config-mismatch';
+
+  constructor(message: string, code: 'config' | 'config-mismatch' = 'config', options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** A call out of order: before `start()` or after `stop()`. */
+export class LifecycleError extends BotmeshError {
+  override readonly name = 'LifecycleError';
+  readonly code: 'not-started' | 'stopped';
+
+  constructor(code: 'not-started' | 'stopped', message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** A ticket that cannot be acquired here: never handed out by this replica, or used up. */
+export class TicketError extends BotmeshError {
+  override readonly name = 'TicketError';
+  readonly code: 'ticket-unknown' | 'ticket-used';
+
+  constructor(code: 'ticket-unknown' | 'ticket-used', message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** An argument of the wrong type or shape. The message names the argument, what was given and what is expected. */
+export class BadInputError extends BotmeshError {
+  override readonly name = 'BadInputError';
+  readonly code = 'bad-input';
+}
+
+/** A provider could not deliver. `retryAfterMs` is set when the platform said when to try again. */
+export class DeliveryError extends BotmeshError {
+  override readonly name = 'DeliveryError';
+  readonly code = 'delivery';
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, options?: ErrorOptions & { retryAfterMs?: number }) {
+    super(message, options);
+    this.retryAfterMs = options?.retryAfterMs;
+  }
+}
+
+/** Middleware called `next()` twice in one turn. */
+export class MiddlewareError extends BotmeshError {
+  override readonly name = 'MiddlewareError';
+  readonly code = 'middleware';
+}
