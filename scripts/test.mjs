@@ -74,7 +74,7 @@ function countTests({ testResults }, ok) {
     if (brokeOutsideTests) count.failed += 1;
     places.set(place, count);
   }
-  for (const [place, count] of [...places].sort()) {
+  for (const [place, count] of [...places].sort(([a], [b]) => a.localeCompare(b))) {
     console.log(`   ${place}: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
     passed += count.passed;
     failed += count.failed;
