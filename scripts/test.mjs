@@ -1,6 +1,6 @@
 // What `npm test` runs: layers from cheap to dear. A red static layer ends the run; the last line counts truly.
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -104,7 +104,11 @@ async function nodeVersions() {
 async function installNode(version) {
   const prefix = join(root, 'node_modules/.cache/botmesh', `node-${version}`);
   const node = join(prefix, 'node_modules/node/bin/node');
-  if (!existsSync(node)) await run('npm', ['install', '--no-save', '--prefix', prefix, `node@${version}`]);
+  if (existsSync(node)) return node;
+  mkdirSync(prefix, { recursive: true });
+  // The package fetches its binary in an install script, which npm runs unasked only if it is listed.
+  writeFileSync(join(prefix, 'package.json'), '{ "private": true, "allowScripts": { "node": true } }');
+  await run('npm', ['install', '--no-save', '--prefix', prefix, `node@${version}`]);
   return node;
 }
 
