@@ -16,6 +16,8 @@ export default defineConfig({
     exclude: ['**/node_modules/**', '**/dist/**'],
     pool: 'forks',
     maxWorkers: 2,
+    testTimeout: 20_000,
+    hookTimeout: 20_000,
     dangerouslyIgnoreUnhandledErrors: false,
     coverage: { provider: 'v8', include: ['packages/*/src/**/*.ts'], exclude: ['**/*.test.ts'] },
   },
