@@ -454,7 +454,11 @@ export function join(record: MeshRecord, request: JoinRequest, moment: Moment, p
   if (found !== null) return { kind: 'refused', found };
   noteSeen(record, request.seen);
   const row = [...record.live.values()].find((other) => other.instance === request.instance && !other.replaced);
-  if (row !== undefined) return joined(step, row);
+  if (row !== undefined) {
+    // The caller will count its trust from this repetition, so the lease must count from it too.
+    renew(step, row);
+    return joined(step, row);
+  }
 
   const former = [...record.live.values()].filter((other) => other.replicaId === request.replicaId);
   const current = former.find((other) => !other.replaced);

@@ -1,0 +1,321 @@
+import { BadInputError, ConfigError, LeaseLostError, LifecycleError, TicketError } from '../errors.js';
+import { Events } from './events.js';
+import { type Hold, Lead, Turn } from './held.js';
+import { type CoordinatorOptions, type Settings, settle, text } from './options.js';
+import { Seat, type SeatHost } from './Seat.js';
+import type { Adoption, Op, Store } from './store.js';
+import type {
+  AcquireTurnOptions,
+  AdoptedMessage,
+  ChatTurn,
+  Coordinator,
+  CoordinatorEvents,
+  Inbox,
+  Leadership,
+  Ticket,
+} from './types.js';
+import type { Place } from './waiting.js';
+
+export interface StoreCoordinatorOptions extends CoordinatorOptions {
+  /** One store for each shard. All replicas of a mesh must have the same number. */
+  stores: readonly Store[];
+}
+
+/** A ticket as handed out: plain data. The epoch tells a ticket of an earlier life from one of this. */
+interface SeatTicket extends Ticket {
+  readonly epoch: number;
+}
+
+/** A Coordinator & Inbox of any Store: the only protocol engine there is. Keys are spread over its stores by their hash. */
+export class StoreCoordinator implements Coordinator, Inbox {
+  readonly replicaId: string;
+  readonly #settings: Settings;
+  readonly #seats: readonly Seat[];
+  readonly #events = new Events<CoordinatorEvents>();
+  readonly #inbox = new Events<{ adopted: AdoptedMessage }>();
+  #starting: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
+  #wasReplaced = false;
+  #downSinceMs: number | undefined;
+
+  constructor(options: StoreCoordinatorOptions) {
+    this.#settings = settle(options);
+    if (!Array.isArray(options.stores) || options.stores.length === 0) {
+      throw new ConfigError('stores is empty: expected one Store for each shard.');
+    }
+    this.replicaId = this.#settings.replicaId;
+    const host = this.#host(options.stores.length);
+    this.#seats = options.stores.map((store) => new Seat(host, store));
+  }
+
+  #host(shards: number): SeatHost {
+    return {
+      settings: this.#settings,
+      shards,
+      adopts: () => this.#inbox.count('adopted') > 0,
+      emit: (event, payload) => this.#events.emit(event, payload),
+      adopted: (place, message) => this.#adopted(place, message),
+      wentDown: (error) => this.#wentDown(error),
+      cameBack: () => this.#cameBack(),
+      wasReplaced: () => this.#replaced(),
+    };
+  }
+
+  start(): Promise<void> {
+    if (this.#wasReplaced) return Promise.reject(new LeaseLostError('replaced'));
+    this.#starting ??= this.#start();
+    return this.#starting;
+  }
+
+  async #start(): Promise<void> {
+    await this.#stopping;
+    this.#stopping = undefined;
+    const results = await Promise.allSettled(this.#seats.map((seat) => seat.start()));
+    const failed = results.find((result) => result.status === 'rejected');
+    if (failed === undefined) return;
+    this.#starting = undefined;
+    await Promise.all(this.#seats.map((seat) => seat.stop()));
+    throw failed.reason;
+  }
+
+  stop(): Promise<void> {
+    if (this.#starting === undefined) return this.#stopping ?? Promise.resolve();
+    this.#starting.catch(() => {});
+    this.#starting = undefined;
+    this.#downSinceMs = undefined;
+    const stopping = Promise.all(this.#seats.map((seat) => seat.stop())).then(() => {});
+    this.#stopping = stopping;
+    return stopping;
+  }
+
+  /** Ends as a crash would: nothing is handed over, every signal aborts with `expired`. Returns the epochs it had. */
+  protected die(): number[] {
+    const epochs = this.#seats.map((seat) => seat.epoch);
+    this.#starting?.catch(() => {});
+    this.#starting = undefined;
+    for (const seat of this.#seats) seat.die();
+    return epochs;
+  }
+
+  reserve(key: string): Promise<Ticket> {
+    return this.#take({ op: 'reserve', key: chat(key) }) as Promise<Ticket>;
+  }
+
+  accept(key: string, message: { id?: string; body: string }): Promise<Ticket | null> {
+    const { maxAttempts, dedupeMs } = this.#settings;
+    const id = message.id === undefined ? null : text('message.id', message.id);
+    return this.#take({
+      op: 'accept',
+      key: chat(key),
+      id,
+      body: text('message.body', message.body),
+      maxAttempts,
+      dedupeMs,
+    });
+  }
+
+  #take(op: Op): Promise<Ticket | null> {
+    return new Promise((resolve, reject) => {
+      const seat = this.#seatOf(op.key);
+      seat.take(op, (place) => resolve(place === null ? null : ticketOf(place, seat.epoch)), reject);
+    });
+  }
+
+  async acquireTurn(ticket: Ticket, options: AcquireTurnOptions = {}): Promise<ChatTurn> {
+    const [seat, place] = this.#find(ticket);
+    const problem = badOptions(options);
+    if (problem !== undefined) {
+      seat.withdraw(place);
+      throw problem;
+    }
+    return new Turn(await seat.acquire(place, options));
+  }
+
+  #find(ticket: Ticket): [Seat, Place] {
+    const { key, seq, epoch } = checkTicket(ticket);
+    const storeKey = chat(key);
+    const seat = this.#seatOf(storeKey);
+    const place = seat.find(storeKey, seq, epoch);
+    if (place instanceof Error) throw place;
+    if (place === undefined && seat.isCurrent(epoch)) throw usedUp(seq);
+    if (place === undefined) {
+      if (seat.epoch === 0) throw this.#notRunning();
+      const message = `Ticket ${seq} was not handed out by this replica: only the coordinator that reserved it can acquire it.`;
+      throw new TicketError('ticket-unknown', message);
+    }
+    if (place.stage === 'open' || place.stage === 'lost') return [seat, place];
+    throw usedUp(seq);
+  }
+
+  #notRunning(): Error {
+    if (this.#wasReplaced) return new LeaseLostError('replaced');
+    if (this.#stopping === undefined)
+      return new LifecycleError('not-started', 'The coordinator is not running: call start() first.');
+    return new LifecycleError('stopped', 'The coordinator was stopped: call start() to join again.');
+  }
+
+  async lead(name: string, options: { signal?: AbortSignal } = {}): Promise<Leadership> {
+    const key = leader(name);
+    const { signal } = options;
+    const seat = this.#seatOf(key);
+    for (;;) {
+      signal?.throwIfAborted();
+      try {
+        const place = await this.#candidate(seat, key, signal);
+        const hold = await seat.acquire(place, options, true);
+        return this.#elected(hold);
+      } catch (error) {
+        if (signal?.aborted || !mayPass(error)) throw error;
+      }
+      await abortable(seat.up(), signal);
+    }
+  }
+
+  /** A place in the queue of candidates. When the signal aborts meanwhile, the place is withdrawn as soon as it is known. */
+  #candidate(seat: Seat, key: string, signal: AbortSignal | undefined): Promise<Place> {
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => reject(signal?.reason);
+      signal?.addEventListener('abort', onAbort, { once: true });
+      seat.take(
+        { op: 'reserve', key },
+        (place) => {
+          signal?.removeEventListener('abort', onAbort);
+          if (place === null) reject(new Error('A reservation without a place.'));
+          else if (signal?.aborted) seat.withdraw(place);
+          else resolve(place);
+        },
+        (error) => {
+          signal?.removeEventListener('abort', onAbort);
+          reject(error);
+        },
+      );
+    });
+  }
+
+  async tryLead(name: string): Promise<Leadership | null> {
+    const key = leader(name);
+    const seat = this.#seatOf(key);
+    const place = await new Promise<Place | null>((resolve, reject) => {
+      seat.take({ op: 'try', key }, resolve, reject);
+    });
+    return place === null ? null : this.#elected(await seat.acquire(place, {}));
+  }
+
+  #elected(hold: Hold): Leadership {
+    this.#events.emit('elected', { name: hold.name, term: hold.fence });
+    return new Lead(hold);
+  }
+
+  on<E extends keyof CoordinatorEvents>(event: E, listener: (payload: CoordinatorEvents[E]) => void): () => void {
+    return this.#events.on(event, listener);
+  }
+
+  onAdopted(listener: (message: AdoptedMessage) => void): () => void {
+    const off = this.#inbox.on('adopted', listener);
+    this.#tellAdopting();
+    return () => {
+      off();
+      this.#tellAdopting();
+    };
+  }
+
+  #tellAdopting(): void {
+    for (const seat of this.#seats) seat.beatNow();
+  }
+
+  #adopted(place: Place, message: Adoption): void {
+    const ticket = ticketOf(place, this.#seatOf(place.key).epoch);
+    const { id, body, attempt } = message;
+    this.#inbox.emit('adopted', { ticket, ...(id === null ? {} : { id }), body, attempt });
+  }
+
+  #wentDown(error: Error): void {
+    if (this.#downSinceMs !== undefined) return;
+    this.#downSinceMs = this.#settings.clock.monotonicMs();
+    this.#events.emit('unavailable', { error });
+  }
+
+  #cameBack(): void {
+    if (this.#downSinceMs === undefined || this.#seats.some((seat) => seat.isDown)) return;
+    const downMs = this.#settings.clock.monotonicMs() - this.#downSinceMs;
+    this.#downSinceMs = undefined;
+    this.#events.emit('available', { downMs });
+  }
+
+  #replaced(): void {
+    if (this.#wasReplaced) return;
+    this.#wasReplaced = true;
+    for (const seat of this.#seats) seat.endReplaced();
+    this.#events.emit('replaced', {});
+  }
+
+  #seatOf(key: string): Seat {
+    const { length } = this.#seats;
+    return this.#seats[length === 1 ? 0 : hash(key) % length] as Seat;
+  }
+}
+
+/** Chats and leaderships live in two spaces of one store: no chat's key is a leader's name. */
+function chat(key: unknown): string {
+  return `c:${text('key', key)}`;
+}
+
+function leader(name: unknown): string {
+  return `l:${text('name', name)}`;
+}
+
+/** FNV-1a over UTF-16 code units. Pinned: another hash is another format. */
+function hash(key: string): number {
+  let value = 0x811c9dc5;
+  for (let at = 0; at < key.length; at += 1) value = Math.imul(value ^ key.charCodeAt(at), 0x01000193);
+  return value >>> 0;
+}
+
+function ticketOf(place: Place, epoch: number): SeatTicket {
+  return { key: place.name, seq: place.seq, epoch };
+}
+
+function checkTicket(ticket: unknown): { key: string; seq: number; epoch: number | undefined } {
+  const { key, seq, epoch } = (typeof ticket === 'object' && ticket !== null ? ticket : {}) as Partial<SeatTicket>;
+  const isTicket = typeof key === 'string' && Number.isSafeInteger(seq);
+  const isEpoch = epoch === undefined || Number.isSafeInteger(epoch);
+  if (isTicket && isEpoch) return { key, seq: seq as number, epoch };
+  throw new BadInputError('acquireTurn(): expected a ticket { key, seq } as reserve() or accept() gave it.');
+}
+
+function usedUp(seq: number): TicketError {
+  return new TicketError(
+    'ticket-used',
+    `Ticket ${seq} was already acquired, released or withdrawn: reserve a new one.`,
+  );
+}
+
+function badOptions({ timeoutMs, signal }: AcquireTurnOptions): Error | undefined {
+  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs >= 0)) {
+    return new ConfigError(
+      `timeoutMs is ${String(timeoutMs)}: expected a number of milliseconds from 0 up. The ticket is withdrawn.`,
+    );
+  }
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    return new ConfigError('signal is not an AbortSignal. The ticket is withdrawn.');
+  }
+  return undefined;
+}
+
+/** Whether a campaign goes on after this: the place was lost, or the backend is away. */
+function mayPass(error: unknown): boolean {
+  if (error instanceof LeaseLostError) return error.reason === 'superseded' || error.reason === 'expired';
+  return (error as { code?: unknown } | null)?.code === 'unavailable';
+}
+
+function abortable(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    void promise.then(() => {
+      signal.removeEventListener('abort', onAbort);
+      resolve();
+    });
+  });
+}

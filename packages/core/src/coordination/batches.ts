@@ -1,0 +1,165 @@
+import type { Clock, Timer } from '../time/clock.js';
+import type { ApplyAnswer, Op, Taken } from './store.js';
+
+/** An operation on its way, and what to do when it was done or will not be. */
+export interface Pending {
+  readonly op: Op;
+  /** Went out at least once: it may have been done although no answer came. */
+  sent: boolean;
+  /** Its caller was told that it failed: nobody waits for the result. */
+  abandoned: boolean;
+  readonly settle: (result: Taken | null) => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface Flight {
+  readonly batch: number;
+  readonly pending: readonly Pending[];
+  resendAtMs: number;
+}
+
+export interface BatchesOptions {
+  readonly clock: Clock;
+  readonly attemptMs: number;
+  readonly canSend: () => boolean;
+  readonly send: (batch: number, ops: readonly Op[]) => Promise<ApplyAnswer>;
+  readonly onAnswer: (answer: ApplyAnswer, pending: readonly Pending[]) => void;
+  readonly onFailure: (error: Error) => void;
+}
+
+const MAX_OPS = 256;
+
+/**
+ * Operations in the order of the calls, in numbered batches, at most one in flight: so the order is kept, a batch whose
+ * answer was lost is sent again without a second effect, and many calls share a round trip.
+ */
+export class Batches {
+  readonly #options: BatchesOptions;
+  readonly #whenIdle: (() => void)[] = [];
+  #queue: Pending[] = [];
+  #flight: Flight | undefined;
+  #last = 0;
+  #isScheduled = false;
+  #guard: Timer | undefined;
+
+  constructor(options: BatchesOptions) {
+    this.#options = options;
+  }
+
+  /** The last batch whose answer arrived. */
+  get answered(): number {
+    return this.#flight === undefined ? this.#last : this.#last - 1;
+  }
+
+  get isInFlight(): boolean {
+    return this.#flight !== undefined;
+  }
+
+  /** Resolves when nothing waits and nothing is in flight. */
+  idle(): Promise<void> {
+    if (this.#isIdle()) return Promise.resolve();
+    return new Promise((resolve) => this.#whenIdle.push(resolve));
+  }
+
+  #isIdle(): boolean {
+    return this.#flight === undefined && this.#queue.length === 0;
+  }
+
+  push(pending: Pending): void {
+    this.#queue.push(pending);
+    this.kick();
+  }
+
+  /** Sends what waits, once the current task has made all its calls. */
+  kick(): void {
+    if (this.#isScheduled || this.#flight !== undefined || this.#queue.length === 0) return;
+    this.#isScheduled = true;
+    queueMicrotask(() => {
+      this.#isScheduled = false;
+      this.#depart();
+    });
+  }
+
+  /** Takes back what was not sent and matches. */
+  recall(matches: (pending: Pending) => boolean): Pending[] {
+    const recalled = this.#queue.filter(matches);
+    if (recalled.length > 0) this.#queue = this.#queue.filter((pending) => !matches(pending));
+    return recalled;
+  }
+
+  /** Everything without an answer, in order. */
+  all(): readonly Pending[] {
+    return [...(this.#flight?.pending ?? []), ...this.#queue];
+  }
+
+  /** Starts to count anew for a new epoch. Returns everything that had no answer, in order. */
+  reset(): Pending[] {
+    const rest = [...this.all()];
+    this.#flight = undefined;
+    this.#queue = [];
+    this.#last = 0;
+    this.#disarm();
+    return rest;
+  }
+
+  #depart(): void {
+    if (this.#flight !== undefined || this.#queue.length === 0 || !this.#options.canSend()) return;
+    const pending = this.#queue.length <= MAX_OPS ? this.#queue : this.#queue.slice(0, MAX_OPS);
+    this.#queue = this.#queue.length <= MAX_OPS ? [] : this.#queue.slice(MAX_OPS);
+    this.#last += 1;
+    this.#flight = { batch: this.#last, pending, resendAtMs: 0 };
+    for (const each of pending) each.sent = true;
+    this.#attempt(this.#flight);
+  }
+
+  #attempt(flight: Flight): void {
+    const { clock, attemptMs } = this.#options;
+    flight.resendAtMs = clock.monotonicMs() + attemptMs;
+    if (this.#guard === undefined) this.#arm(attemptMs);
+    this.#options
+      .send(
+        flight.batch,
+        flight.pending.map((each) => each.op),
+      )
+      .then(
+        (answer) => this.#land(flight, answer),
+        (error: unknown) => this.#stumble(flight, error as Error),
+      );
+  }
+
+  #land(flight: Flight, answer: ApplyAnswer): void {
+    // Only the first answer counts; all answers to one number are the same.
+    if (this.#flight !== flight) return;
+    this.#flight = undefined;
+    this.#options.onAnswer(answer, flight.pending);
+    this.kick();
+    if (this.#whenIdle.length > 0 && this.#isIdle()) for (const resolve of this.#whenIdle.splice(0)) resolve();
+  }
+
+  #stumble(flight: Flight, error: Error): void {
+    if (this.#flight !== flight) return;
+    const { clock, attemptMs } = this.#options;
+    const pauseMs = attemptMs * (0.25 + clock.random() / 2);
+    flight.resendAtMs = clock.monotonicMs() + pauseMs;
+    this.#disarm();
+    this.#arm(pauseMs);
+    this.#options.onFailure(error);
+  }
+
+  /** One timer for all flights, left running while batches come and go: a timer a batch would cost more than the batch. */
+  #arm(delayMs: number): void {
+    this.#guard = this.#options.clock.setTimer(delayMs, () => {
+      this.#guard = undefined;
+      const flight = this.#flight;
+      if (flight === undefined) return;
+      const leftMs = flight.resendAtMs - this.#options.clock.monotonicMs();
+      if (leftMs > 0) this.#arm(leftMs);
+      else this.#attempt(flight);
+    });
+  }
+
+  #disarm(): void {
+    if (this.#guard !== undefined) this.#options.clock.clearTimer(this.#guard);
+    this.#guard = undefined;
+  }
+}

@@ -1,0 +1,32 @@
+/** Listeners by event name. One that throws, or whose promise rejects, disturbs nobody. */
+export class Events<Map extends object> {
+  readonly #listeners = new globalThis.Map<keyof Map, Set<(payload: never) => unknown>>();
+
+  on<E extends keyof Map>(event: E, listener: (payload: Map[E]) => unknown): () => void {
+    const listeners = this.#listeners.get(event) ?? new Set();
+    this.#listeners.set(event, listeners);
+    // A wrapper of its own, so that one function registered twice is heard twice and removed once.
+    const own = (payload: Map[E]): unknown => listener(payload);
+    listeners.add(own);
+    return () => listeners.delete(own);
+  }
+
+  emit<E extends keyof Map>(event: E, payload: Map[E]): void {
+    const listeners = this.#listeners.get(event);
+    if (listeners === undefined) return;
+    for (const listener of [...listeners]) callQuietly(listener as (payload: Map[E]) => unknown, payload);
+  }
+
+  count(event: keyof Map): number {
+    return this.#listeners.get(event)?.size ?? 0;
+  }
+}
+
+function callQuietly<T>(listener: (payload: T) => unknown, payload: T): void {
+  try {
+    const result = listener(payload);
+    if (result instanceof Promise) result.catch(() => {});
+  } catch {
+    // The listener's own trouble: the protocol goes on.
+  }
+}
