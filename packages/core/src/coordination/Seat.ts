@@ -126,11 +126,11 @@ export class Seat implements Keeper {
     const startedMs = clock.monotonicMs();
     for (;;) {
       const answer = await this.#tryJoin();
+      if (this.#phase === 'joined') return;
       if (this.#phase !== 'joining') throw this.#endedError();
       if (answer instanceof Error) this.#lastError = answer;
       else if (answer.kind === 'refused') throw this.#end('off', mismatch(answer.found, this.#config()));
       else if (answer.kind === 'replaced') throw this.#end('replaced', new LeaseLostError('replaced'));
-      else return;
       if (clock.monotonicMs() - startedMs >= timing.leaseMs) {
         throw this.#end('off', unavailable('start(): the backend did not answer', this.#lastError));
       }
