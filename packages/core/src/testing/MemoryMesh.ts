@@ -5,7 +5,7 @@ import { BadInputError } from '../errors.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import type { LinkCounts, StrikeRate, Way } from './Link.js';
 import { seededRandom } from './random.js';
-import { Seat } from './Seat.js';
+import { Rig } from './Rig.js';
 
 export interface MemoryMeshOptions {
   /** What time is, for every replica and for the store. A `VirtualClock` moves only when told. Default: the real clock. */
@@ -30,7 +30,7 @@ export class MemoryMesh {
   readonly shards: number;
   readonly #random: () => number;
   readonly #stores: readonly MemoryStore[];
-  readonly #seats = new WeakMap<object, Seat>();
+  readonly #rigs = new WeakMap<object, Rig>();
 
   constructor(options: MemoryMeshOptions = {}) {
     const shards = options.shards ?? 1;
@@ -45,16 +45,16 @@ export class MemoryMesh {
   }
 
   /**
-   * A seat for one more replica: an engine that runs on `seat.clock` and `seat.links` takes part in this mesh.
-   * MemoryCoordinator does, and then calls `bind(this, seat)`, so that faults can name it.
+   * A rig for one more replica: an engine that runs on `rig.clock` and `rig.links` takes part in this mesh.
+   * MemoryCoordinator does, and then calls `bind(this, rig)`, so that faults can name it.
    */
-  connect(): Seat {
-    return new Seat(this.#stores, { clock: this.clock, random: this.#random, answersAtOnce: true });
+  connect(): Rig {
+    return new Rig(this.#stores, { clock: this.clock, random: this.#random, answersAtOnce: true });
   }
 
-  /** Makes `coordinator` the name of `seat` in every fault below. */
-  bind(coordinator: Coordinator, seat: Seat): void {
-    this.#seats.set(coordinator, seat);
+  /** Makes `coordinator` the name of `rig` in every fault below. */
+  bind(coordinator: Coordinator, rig: Rig): void {
+    this.#rigs.set(coordinator, rig);
   }
 
   /**
@@ -62,52 +62,52 @@ export class MemoryMesh {
    * `assertHeld` tells what the replica would find if it woke now.
    */
   freeze(coordinator: Coordinator): void {
-    this.#seatOf(coordinator).freeze();
+    this.#rigOf(coordinator).freeze();
   }
 
   /** Suspends a replica's host: as `freeze`, and its monotonic clock stands still. */
   suspend(coordinator: Coordinator): void {
-    this.#seatOf(coordinator).suspend();
+    this.#rigOf(coordinator).suspend();
   }
 
   /** Ends `freeze` and `suspend`. Answers and pushes that arrived meanwhile are heard before timers that came due. */
   thaw(coordinator: Coordinator, options?: { first?: 'arrivals' | 'timers' }): void {
-    this.#seatOf(coordinator).thaw(options);
+    this.#rigOf(coordinator).thaw(options);
   }
 
   /** Loses everything between a replica and the store, or only what goes one way. The replica runs on. */
   cut(coordinator: Coordinator, way?: Way): void {
-    this.#seatOf(coordinator).cut(way);
+    this.#rigOf(coordinator).cut(way);
   }
 
   /** Ends `cut`. What was lost stays lost. */
   heal(coordinator: Coordinator, way?: Way): void {
-    this.#seatOf(coordinator).heal(way);
+    this.#rigOf(coordinator).heal(way);
   }
 
   /** Makes each request, answer and push of a replica take a while. They may overtake each other. 0 ends it. */
   delay(coordinator: Coordinator, range: { minMs: number; maxMs: number }): void {
-    this.#seatOf(coordinator).delay(range);
+    this.#rigOf(coordinator).delay(range);
   }
 
   /** Loses answers to a replica after the step was done: with a probability, or the next few. 0 ends it. */
   loseAnswers(coordinator: Coordinator, rate: StrikeRate): void {
-    this.#seatOf(coordinator).loseAnswers(rate);
+    this.#rigOf(coordinator).loseAnswers(rate);
   }
 
   /** Brings requests of a replica to the store twice, the second time `afterMs` after the first was answered. 0 ends it. */
   repeatRequests(coordinator: Coordinator, rate: StrikeRate, afterMs?: number): void {
-    this.#seatOf(coordinator).repeatRequests(rate, afterMs);
+    this.#rigOf(coordinator).repeatRequests(rate, afterMs);
   }
 
   /** Loses pushes to a replica: with a probability, or the next few. 0 ends it. */
   dropPushes(coordinator: Coordinator, rate: StrikeRate): void {
-    this.#seatOf(coordinator).dropPushes(rate);
+    this.#rigOf(coordinator).dropPushes(rate);
   }
 
   /** Sets a replica's wall clock forward or back. Its monotonic clock is untouched. */
   stepWall(coordinator: Coordinator, ms: number): void {
-    this.#seatOf(coordinator).clock.stepWall(ms);
+    this.#rigOf(coordinator).clock.stepWall(ms);
   }
 
   /**
@@ -115,16 +115,16 @@ export class MemoryMesh {
    * believes; `coordinator.crash()` does this and aborts its signals.
    */
   crash(coordinator: Coordinator): void {
-    const seat = this.#seatOf(coordinator);
-    seat.kill();
-    seat.links.forEach((link, shard) => {
+    const rig = this.#rigOf(coordinator);
+    rig.kill();
+    rig.links.forEach((link, shard) => {
       for (const epoch of link.epochs) this.#stores[shard]?.kill(epoch);
     });
   }
 
   /** How many requests a replica has made and how many pushes it was sent, by kind. */
   counts(coordinator: Coordinator): LinkCounts {
-    return this.#seatOf(coordinator).counts;
+    return this.#rigOf(coordinator).counts;
   }
 
   /** Moves the server's clock, forward or back. The replicas' clocks are untouched. */
@@ -165,14 +165,14 @@ export class MemoryMesh {
     return this.#stores.reduce((sum, store) => sum + store.listenerCount, 0);
   }
 
-  #seatOf(coordinator: Coordinator): Seat {
-    const seat = this.#seats.get(coordinator);
-    if (seat === undefined) {
+  #rigOf(coordinator: Coordinator): Rig {
+    const rig = this.#rigs.get(coordinator);
+    if (rig === undefined) {
       const name = (coordinator as Partial<Coordinator> | null | undefined)?.replicaId;
       throw new BadInputError(
         `The coordinator ${name ?? String(coordinator)} is not of this mesh. Name one that was made with { mesh }.`,
       );
     }
-    return seat;
+    return rig;
   }
 }

@@ -3,18 +3,18 @@ import type { Clock } from '../time/clock.js';
 import { Link, type LinkCounts, type RequestKind, type StrikeRate, type Way } from './Link.js';
 import { ReplicaClock } from './ReplicaClock.js';
 
-export interface SeatOptions {
+export interface RigOptions {
   clock: Clock;
   random?: () => number;
   answersAtOnce?: boolean;
 }
 
-/** Where one replica sits in a laboratory: its clock and its links (one for each shard), and every fault of them. */
-export class Seat {
+/** One replica’s rig in a laboratory: its clock and its links (one for each shard), and every fault of them. */
+export class Rig {
   readonly clock: ReplicaClock;
   readonly links: readonly Link[];
 
-  constructor(stores: readonly Store[], options: SeatOptions) {
+  constructor(stores: readonly Store[], options: RigOptions) {
     this.clock = new ReplicaClock(options.clock);
     this.links = stores.map((store) => new Link(store, options));
   }
