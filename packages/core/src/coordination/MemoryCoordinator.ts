@@ -31,7 +31,9 @@ export class MemoryCoordinator extends StoreCoordinator {
 
   override start(): Promise<void> {
     if (!this.#isCrashed) return super.start();
-    return Promise.reject(new LifecycleError('stopped', 'This coordinator crashed: make a new one, as a new process would.'));
+    return Promise.reject(
+      new LifecycleError('stopped', 'This coordinator crashed: make a new one, as a new process would.'),
+    );
   }
 
   /**

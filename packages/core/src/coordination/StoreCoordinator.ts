@@ -137,7 +137,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
     const seat = this.#seatOf(storeKey);
     const place = seat.find(storeKey, seq, epoch);
     if (place instanceof Error) throw place;
-    if (place === undefined && seat.isCurrent(epoch)) throw usedUp(seq);
+    if (place === undefined && epoch !== undefined && epoch === seat.epoch) throw usedUp(seq);
     if (place === undefined) {
       if (seat.epoch === 0) throw this.#notRunning();
       const message = `Ticket ${seq} was not handed out by this replica: only the coordinator that reserved it can acquire it.`;

@@ -92,6 +92,11 @@ export class Batches {
     return [...(this.#flight?.pending ?? []), ...this.#queue];
   }
 
+  /** Puts a batch that was not done back to the front of what waits. */
+  putBack(pending: readonly Pending[]): void {
+    this.#queue = [...pending, ...this.#queue];
+  }
+
   /** Starts to count anew for a new epoch. Returns everything that had no answer, in order. */
   reset(): Pending[] {
     const rest = [...this.all()];

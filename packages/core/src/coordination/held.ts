@@ -29,12 +29,13 @@ export class Hold {
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      if (this.#ended !== undefined && this.#released === undefined) this.#controller.abort(this.#ended);
+      if (this.#ended !== undefined) this.#controller.abort(this.#ended);
     }
     return this.#controller.signal;
   }
 
   assertHeld(): void {
+    if (this.#released !== undefined) throw new LeaseLostError('stopped', 'it was released by its holder');
     // A lapse noticed by this very look ends the hold before the next line.
     if (this.#ended === undefined) this.#keeper.isTrusted();
     if (this.#ended !== undefined) throw this.#ended;
@@ -42,7 +43,7 @@ export class Hold {
 
   /** The hold is over against its holder's will. */
   lose(error: LeaseLostError): void {
-    if (this.#ended !== undefined) return;
+    if (this.#ended !== undefined || this.#released !== undefined) return;
     this.#ended = error;
     this.#controller?.abort(error);
   }
@@ -50,7 +51,6 @@ export class Hold {
   release(isRetry: boolean): Promise<void> {
     if (this.#released !== undefined) return this.#released;
     if (this.#ended !== undefined) return Promise.resolve();
-    this.#ended = new LeaseLostError('stopped', 'it was released by its holder');
     this.#released = this.#keeper.release(this, isRetry);
     return this.#released;
   }

@@ -1,7 +1,6 @@
 import type { LeaseLostError } from '../errors.js';
 import type { Clock, Timer } from '../time/clock.js';
 import type { Hold } from './held.js';
-import type { Grant } from './store.js';
 
 /**
  * A place of this replica in a key's queue.
@@ -17,7 +16,7 @@ export interface Place {
   readonly kind: 'turn' | 'leadership';
   readonly seq: number;
   readonly isMessage: boolean;
-  /** Waits on through outages: a campaign. */
+  /** Waits on through outages. */
   isCampaign: boolean;
   fence: number;
   stage: 'open' | 'waiting' | 'held' | 'ending' | 'lost';
@@ -45,7 +44,7 @@ export class Wait {
   }
 
   limit(timeoutMs: number | undefined, onTimeout: () => void): void {
-    if (timeoutMs === undefined || timeoutMs === Number.POSITIVE_INFINITY) return;
+    if (timeoutMs === undefined || timeoutMs > MAX_TIMER_MS) return;
     this.#timer = this.#clock.setTimer(timeoutMs, onTimeout);
   }
 
@@ -74,41 +73,5 @@ export class Wait {
   }
 }
 
-/** Every place this replica has, by seq. */
-export class Places {
-  readonly #bySeq = new Map<number, Place>();
-
-  get size(): number {
-    return this.#bySeq.size;
-  }
-
-  get(seq: number): Place | undefined {
-    return this.#bySeq.get(seq);
-  }
-
-  add(place: Place): void {
-    this.#bySeq.set(place.seq, place);
-  }
-
-  delete(place: Place): void {
-    this.#bySeq.delete(place.seq);
-  }
-
-  all(): Place[] {
-    return [...this.#bySeq.values()];
-  }
-
-  /** The replica's whole view, as a heartbeat carries it. */
-  view(): Grant[] {
-    const view: Grant[] = [];
-    for (const { key, seq, fence, stage } of this.#bySeq.values()) {
-      if (stage !== 'lost') view.push({ key, seq, fence });
-    }
-    return view;
-  }
-
-  hasWaiting(): boolean {
-    for (const place of this.#bySeq.values()) if (place.stage === 'waiting') return true;
-    return false;
-  }
-}
+/** Longer timers overflow and fire at once. A limit of 24 days is none. */
+const MAX_TIMER_MS = 2 ** 31 - 1;

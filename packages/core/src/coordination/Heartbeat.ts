@@ -1,0 +1,99 @@
+import { type Clock, type Instant, instant, type Timer } from '../time/clock.js';
+import type { BeatAnswer } from './store.js';
+import type { Timing } from './timing.js';
+
+export interface HeartbeatOptions {
+  readonly clock: Clock;
+  readonly timing: Timing;
+  /** Makes the request from the replica's view as it is now. */
+  readonly send: () => Promise<BeatAnswer>;
+  /** Hears the answer of the attempt under way; returns how long after `sentAt` the next beat is due. */
+  readonly onAnswer: (answer: BeatAnswer, sentAt: Instant) => number;
+  readonly onFailure: (error: Error) => void;
+  readonly onLate: (lateMs: number) => void;
+}
+
+/**
+ * One heartbeat after the other, one under way at a time. An attempt that takes too long is made again, and the answer
+ * of the abandoned one is not looked at: its view is out of date.
+ */
+export class Heartbeat {
+  readonly #options: HeartbeatOptions;
+  #timer: Timer | undefined;
+  #dueMs = 0;
+  #attempt: { readonly limit: Timer } | undefined;
+  #isWantedAgain = false;
+
+  constructor(options: HeartbeatOptions) {
+    this.#options = options;
+  }
+
+  /** The next beat, `delayMs` after `from`. */
+  schedule(from: Instant, delayMs: number): void {
+    this.#wakeAt(from.monotonicMs + delayMs);
+  }
+
+  /** A beat at once, or as soon as the one under way is answered. */
+  now(): void {
+    if (this.#attempt !== undefined) this.#isWantedAgain = true;
+    else this.#wakeAt(this.#options.clock.monotonicMs());
+  }
+
+  stop(): void {
+    const { clock } = this.#options;
+    if (this.#timer !== undefined) clock.clearTimer(this.#timer);
+    if (this.#attempt !== undefined) clock.clearTimer(this.#attempt.limit);
+    this.#timer = undefined;
+    this.#attempt = undefined;
+    this.#isWantedAgain = false;
+  }
+
+  #wakeAt(dueMs: number): void {
+    const { clock } = this.#options;
+    if (this.#timer !== undefined) clock.clearTimer(this.#timer);
+    this.#dueMs = dueMs;
+    this.#timer = clock.setTimer(Math.max(0, dueMs - clock.monotonicMs()), () => {
+      this.#timer = undefined;
+      if (this.#attempt === undefined) this.#beat();
+    });
+  }
+
+  #beat(): void {
+    const { clock, timing } = this.#options;
+    const lateMs = clock.monotonicMs() - this.#dueMs;
+    if (lateMs > timing.trustMs / 4) this.#options.onLate(lateMs);
+    this.#isWantedAgain = false;
+
+    const sentAt = instant(clock);
+    const limit = clock.setTimer(timing.attemptMs, () =>
+      this.#fail(attempt, new Error('The backend did not answer.'), 0),
+    );
+    const attempt = { limit };
+    this.#attempt = attempt;
+    this.#options.send().then(
+      (answer) => this.#hear(attempt, answer, sentAt),
+      (error: unknown) => this.#fail(attempt, error as Error, 0.25 + clock.random() / 2),
+    );
+  }
+
+  #hear(attempt: object, answer: BeatAnswer, sentAt: Instant): void {
+    if (this.#attempt !== attempt) return;
+    this.#options.clock.clearTimer(this.#attempt.limit);
+    this.#attempt = undefined;
+    const nextMs = this.#options.onAnswer(answer, sentAt);
+    // What the answer set off may have asked for a beat, or ended them all.
+    if (this.#timer === undefined && nextMs !== Number.POSITIVE_INFINITY) {
+      if (this.#isWantedAgain) this.now();
+      else this.schedule(sentAt, nextMs);
+    }
+  }
+
+  #fail(attempt: object, error: Error, pause: number): void {
+    if (this.#attempt !== attempt) return;
+    const { clock, timing } = this.#options;
+    clock.clearTimer(this.#attempt.limit);
+    this.#attempt = undefined;
+    this.#options.onFailure(error);
+    this.#wakeAt(clock.monotonicMs() + pause * timing.attemptMs);
+  }
+}

@@ -1,0 +1,276 @@
+import { CoordinationUnavailableError, LeaseLostError, type LeaseLostReason } from '../errors.js';
+import type { Batches } from './batches.js';
+import { Hold, type Keeper } from './held.js';
+import type { Lease } from './lease.js';
+import type { Settings } from './options.js';
+import type { Grant, ReleaseHow } from './store.js';
+import type { AcquireTurnOptions, CoordinatorEvents } from './types.js';
+import { type Place, Wait } from './waiting.js';
+
+export interface TicketsOptions {
+  readonly settings: Settings;
+  readonly lease: Lease;
+  readonly batches: Batches;
+  readonly emit: <E extends keyof CoordinatorEvents>(event: E, payload: CoordinatorEvents[E]) => void;
+  readonly beatNow: () => void;
+}
+
+/** Every place this replica has in one epoch: who waits for which, who holds which, and what becomes of them. */
+export class Tickets implements Keeper {
+  readonly #options: TicketsOptions;
+  readonly #places = new Map<number, Place>();
+  /** Grants that came before the answer which names their ticket. */
+  readonly #early = new Map<number, Grant>();
+
+  constructor(options: TicketsOptions) {
+    this.#options = options;
+  }
+
+  // ── Coming in ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  add(key: string, seq: number, fence: number, isMessage: boolean): Place {
+    const place: Place = {
+      key,
+      name: key.slice(2),
+      kind: key.startsWith('l') ? 'leadership' : 'turn',
+      seq,
+      isMessage,
+      isCampaign: false,
+      fence: this.#early.get(seq)?.fence ?? fence,
+      stage: 'open',
+      sinceMs: this.#nowMs(),
+      wasTold: false,
+      wait: undefined,
+      hold: undefined,
+      error: undefined,
+    };
+    this.#places.set(seq, place);
+    this.#lookSoon();
+    return place;
+  }
+
+  get(seq: number): Place | undefined {
+    return this.#places.get(seq);
+  }
+
+  /** The replica's whole view, as a heartbeat carries it. */
+  view(): Grant[] {
+    const view: Grant[] = [];
+    for (const { key, seq, fence, stage } of this.#places.values()) {
+      if (stage !== 'lost') view.push({ key, seq, fence });
+    }
+    return view;
+  }
+
+  hasWaiting(): boolean {
+    for (const place of this.#places.values()) if (place.stage === 'waiting') return true;
+    return false;
+  }
+
+  // ── Waiting and holding ────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Waits until `place` is granted, then holds it. */
+  acquire(place: Place, options: AcquireTurnOptions, isCampaign: boolean): Promise<Hold> {
+    const { signal, timeoutMs } = options;
+    place.isCampaign = isCampaign;
+    if (place.stage === 'lost') {
+      this.#places.delete(place.seq);
+      return Promise.reject(place.error ?? new LeaseLostError('superseded'));
+    }
+    if (signal?.aborted) {
+      this.withdraw(place);
+      return Promise.reject(signal.reason);
+    }
+    if (place.fence !== 0 && this.#isFresh()) return Promise.resolve(this.#hold(place));
+    return new Promise((resolve, reject) => {
+      const wait = new Wait(this.#options.settings.clock, resolve, reject);
+      place.stage = 'waiting';
+      place.wait = wait;
+      wait.limit(timeoutMs, () => {
+        this.withdraw(place);
+        wait.reject(timedOut(place, timeoutMs ?? 0));
+      });
+      wait.abortBy(signal, () => {
+        this.withdraw(place);
+        wait.reject(signal?.reason);
+      });
+      if (place.fence !== 0) this.#options.beatNow();
+    });
+  }
+
+  /** Its caller gave it up. */
+  withdraw(place: Place): void {
+    if (place.stage === 'open' || place.stage === 'waiting') this.#give(place, 'withdraw');
+  }
+
+  /** The backend is away: its caller is told so, and a message goes back to the mesh. */
+  refuse(place: Place, error: Error): void {
+    place.wait?.reject(error);
+    this.#give(place, place.isMessage ? 'return' : 'withdraw');
+  }
+
+  refuseWaiting(error: Error): void {
+    for (const place of [...this.#places.values()]) {
+      if (place.stage === 'waiting' && !place.isCampaign) this.refuse(place, error);
+    }
+  }
+
+  isTrusted(): boolean {
+    return this.#options.lease.check();
+  }
+
+  release(hold: Hold, isRetry: boolean): Promise<void> {
+    const place = this.#places.get(hold.seq);
+    if (place?.hold !== hold) return Promise.resolve();
+    place.hold = undefined;
+    return new Promise((resolve) => this.#give(place, isRetry && place.isMessage ? 'return' : 'done', resolve));
+  }
+
+  /** Trust is back: grants that came meanwhile are worth having. */
+  deliverAll(): void {
+    for (const place of this.#places.values()) this.#deliver(place);
+  }
+
+  /** Whether enough trust is left that a turn granted now is worth having. */
+  #isFresh(): boolean {
+    const { lease, settings } = this.#options;
+    return lease.check() && lease.remainingMs() >= settings.timing.trustMs / 4;
+  }
+
+  #hold(place: Place): Hold {
+    const hold = new Hold(this, place.seq, place.name, place.fence);
+    place.stage = 'held';
+    place.hold = hold;
+    place.wait = undefined;
+    place.sinceMs = this.#nowMs();
+    return hold;
+  }
+
+  #deliver(place: Place): void {
+    const { wait } = place;
+    if (place.stage !== 'waiting' || wait === undefined || place.fence === 0) return;
+    if (this.#isFresh()) wait.resolve(this.#hold(place));
+    else this.#options.beatNow();
+  }
+
+  /** Gives a place back to the store. It stays in the view until the store has answered. */
+  #give(place: Place, how: ReleaseHow, onDone?: () => void): void {
+    place.stage = 'ending';
+    place.wait = undefined;
+    const { batches, lease } = this.#options;
+    batches.push({
+      op: { op: 'release', key: place.key, seq: place.seq, how },
+      sent: false,
+      abandoned: false,
+      settle: () => {
+        if (this.#places.get(place.seq) === place) this.#places.delete(place.seq);
+        onDone?.();
+      },
+      reject: () => onDone?.(),
+    });
+    if (onDone !== undefined && !lease.check()) onDone();
+  }
+
+  // ── What the store says ────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A grant. `isEarly`: the answer that names the ticket may still be on its way. */
+  onGrant(grant: Grant, isEarly: boolean): void {
+    const place = this.#places.get(grant.seq);
+    if (place === undefined) {
+      // Nobody here knows it and nothing is on its way: the next heartbeat gives it back.
+      if (isEarly) this.#early.set(grant.seq, grant);
+      return;
+    }
+    if (place.stage !== 'open' && place.stage !== 'waiting') return;
+    if (grant.fence <= place.fence) return;
+    place.fence = grant.fence;
+    place.sinceMs = this.#nowMs();
+    this.#lookSoon();
+    this.#deliver(place);
+  }
+
+  forgetEarly(): void {
+    this.#early.clear();
+  }
+
+  /** The store does not know this ticket, or not under this fence. */
+  onLost(ticket: Grant): void {
+    const place = this.#places.get(ticket.seq);
+    if (place === undefined || place.fence !== ticket.fence) return;
+    if (place.stage === 'ending' || place.stage === 'lost') return;
+    const error = new LeaseLostError('superseded');
+    const { wait, stage } = place;
+    if (stage === 'held') this.#lose(place, 'superseded');
+    place.stage = 'lost';
+    place.error = error;
+    place.wait = undefined;
+    place.sinceMs = this.#nowMs();
+    // An open one stays, so that whoever acquires it later learns why.
+    if (stage !== 'open') this.#places.delete(place.seq);
+    wait?.reject(error);
+  }
+
+  // ── Endings ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Trust ran out: who holds a key learns it now. Who waits may go on waiting if the store still knows this replica. */
+  lapse(): void {
+    for (const place of [...this.#places.values()]) {
+      if (place.stage === 'held') {
+        this.#lose(place, 'expired');
+        this.#give(place, place.isMessage ? 'return' : 'withdraw');
+      } else if (place.stage !== 'ending') place.fence = 0;
+    }
+  }
+
+  /** The epoch is over: every hold, wait and place ends. */
+  endAll(reason: LeaseLostReason, waitReason: LeaseLostReason = reason): void {
+    const places = [...this.#places.values()];
+    this.#places.clear();
+    this.#early.clear();
+    for (const place of places) {
+      if (place.stage === 'held') this.#lose(place, reason);
+      place.stage = 'lost';
+      place.wait?.reject(new LeaseLostError(waitReason));
+      place.wait = undefined;
+    }
+  }
+
+  #lose(place: Place, reason: LeaseLostReason): void {
+    const { hold } = place;
+    place.hold = undefined;
+    if (hold === undefined) return;
+    hold.lose(new LeaseLostError(reason));
+    this.#options.emit('lost', { kind: place.kind, key: place.name, fence: hold.fence, reason });
+  }
+
+  /** Gives back what was forgotten, tells of what is held for long, drops what was lost and never asked for. */
+  look(): void {
+    const { emit, settings } = this.#options;
+    const nowMs = this.#nowMs();
+    for (const place of [...this.#places.values()]) {
+      const ageMs = nowMs - place.sinceMs;
+      if (place.stage === 'held' && ageMs >= settings.heldWarnMs && !place.wasTold) {
+        place.wasTold = true;
+        emit('held', { key: place.name, fence: place.fence, heldMs: ageMs });
+      } else if (place.stage === 'open' && place.fence !== 0 && ageMs >= settings.ticketTtlMs) {
+        this.#give(place, place.isMessage ? 'return' : 'withdraw');
+        emit('ticketLeaked', { key: place.name, seq: place.seq });
+      } else if (place.stage === 'lost' && ageMs >= settings.ticketTtlMs) this.#places.delete(place.seq);
+    }
+  }
+
+  /** Heartbeats look for forgotten places; a shorter limit needs a look of its own. */
+  #lookSoon(): void {
+    const { clock, ticketTtlMs, timing } = this.#options.settings;
+    if (ticketTtlMs < timing.beatMs) clock.setTimer(ticketTtlMs, () => this.look());
+  }
+
+  #nowMs(): number {
+    return this.#options.settings.clock.monotonicMs();
+  }
+}
+
+function timedOut(place: Place, timeoutMs: number): CoordinationUnavailableError {
+  const message = `acquireTurn(): ticket ${place.seq} was not granted within ${timeoutMs} ms. Its key is busy; the ticket is withdrawn.`;
+  return new CoordinationUnavailableError('timeout', message);
+}
