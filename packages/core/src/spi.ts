@@ -1,4 +1,5 @@
 // For whoever writes a backend or a provider.
+export type { BringsState } from './bot/options.js';
 export type { CoordinatorOptions } from './coordination/options.js';
 export { StoreCoordinator, type StoreCoordinatorOptions } from './coordination/StoreCoordinator.js';
 export * from './coordination/store.js';
@@ -12,4 +13,15 @@ export type {
   Leadership,
   Ticket,
 } from './coordination/types.js';
+export type { IncomingMessage, Intake, Provider, Reply, SendContext } from './providers/provider.js';
+export type { StateStore, StoredState } from './state/state-store.js';
 export { type Clock, systemClock, type Timer } from './time/clock.js';
+export {
+  BadInputError,
+  ConfigError,
+  CoordinationUnavailableError,
+  DeliveryError,
+  LeaseLostError,
+  LifecycleError,
+  StaleFenceError,
+} from './errors.js';

@@ -1,0 +1,278 @@
+import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
+import type { Coordinator } from '../coordination/types.js';
+import { ConfigError, LifecycleError } from '../errors.js';
+import { checkDrainMs, drain } from '../pipeline/drain.js';
+import { runExclusive } from '../pipeline/exclusive.js';
+import { adopted, durableIngress, isDurable, plainIngress } from '../pipeline/ingress.js';
+import { Load } from '../pipeline/load.js';
+import { type Attempt, MessageTurn, type TurnSetup, type Work } from '../pipeline/turn.js';
+import type { Intake, Provider } from '../providers/provider.js';
+import { type Clock, systemClock } from '../time/clock.js';
+import { type ChatState, Context } from './Context.js';
+import { type AnyFlow, Flow } from './flow.js';
+import { type Health, probe, refusal } from './health.js';
+import type { Match } from './match.js';
+import type { Middleware } from './middleware.js';
+import { type BotOptions, backoff, checkOptions, type ErrorHook } from './options.js';
+import { Script } from './script.js';
+import { stateOf } from './state-of.js';
+import { warnings } from './warnings.js';
+
+const DRAIN_MS = 10_000;
+
+export interface StopOptions {
+  /** How long running turns may take to end, in milliseconds. Default 10,000. */
+  drainMs?: number;
+}
+
+/**
+ * A chat bot that may run as many replicas: the messages of one chat are handled one at a time, in the order they came
+ * in, whichever replica each of them reached.
+ *
+ * A message is handled at least once. It may be handled again, with a greater `ctx.attempt`, when a handler threw or a
+ * replica died; replies already sent are then sent again.
+ */
+export class Bot<S extends object = ChatState> {
+  readonly #options: BotOptions;
+  readonly #provider: Provider;
+  readonly #coordinator: Coordinator;
+  readonly #clock: Clock;
+  readonly #isDurable: boolean;
+  readonly #load = new Load();
+  readonly #stopping = new AbortController();
+  readonly #hooks: ErrorHook[] = [];
+  readonly #log: (line: string) => void;
+  readonly #script = new Script();
+  readonly #setup: TurnSetup;
+  readonly #take: Intake;
+  #health: Health = 'new';
+  /** What was taken over before the provider could send. Undefined once it can. */
+  #early: Work[] | undefined = [];
+  #started: Promise<void> | undefined;
+  #stopped: Promise<void> | undefined;
+  #exclusive: Promise<void> | undefined;
+  #drained: Promise<void> | undefined;
+
+  constructor(options: BotOptions) {
+    checkOptions(options);
+    this.#options = options;
+    this.#provider = options.provider;
+    this.#clock = options.clock ?? systemClock;
+    this.#coordinator = options.coordinator ?? new MemoryCoordinator();
+    this.#log = options.log ?? ((line) => console.warn(line));
+    if (options.onError !== undefined) this.#hooks.push(options.onError);
+    const begin = (work: Work): void => this.#begin(work);
+    // Alone, an inbox of its own would keep messages no longer than this process does.
+    const inbox = options.coordinator !== undefined && isDurable(options.coordinator) ? options.coordinator : undefined;
+    this.#isDurable = inbox !== undefined;
+    this.#take = inbox === undefined ? plainIngress(this.#coordinator, begin) : durableIngress(inbox, begin);
+    inbox?.onAdopted((message) => this.#begin(adopted(message)));
+    this.#setup = this.#makeSetup();
+    this.#listen();
+  }
+
+  /**
+   * Handles the messages that `match`. The first that matches, in the order of registration, handles a message alone. A
+   * chat that is in a flow goes on with it instead.
+   */
+  when(match: RegExp, handler: (ctx: Context<S> & { match: RegExpExecArray }) => unknown): this;
+  when(match: Match<Context<S>>, handler: (ctx: Context<S>) => unknown): this;
+  when(match: Match<Context<S>>, handler: (ctx: never) => unknown): this {
+    this.#script.when(match, handler as (ctx: Context) => unknown);
+    return this;
+  }
+
+  /**
+   * Adds a flow, or middleware: a function that runs for every message that nothing before it handled, and the rest of
+   * the bot by `next`, at most once.
+   */
+  use(flow: AnyFlow): this;
+  use(middleware: Middleware<Context<S>>): this;
+  use(part: AnyFlow | Middleware<Context<S>>): this {
+    if (part instanceof Flow) this.#script.flow(part);
+    else if (typeof part === 'function') this.#script.middleware(part as Middleware);
+    else throw new ConfigError(`bot.use(): expected a function or a flow, found ${typeof part}.`);
+    return this;
+  }
+
+  /**
+   * Adds a hook that hears of every failed attempt, and may still reply; the message is tried again afterwards. Also of
+   * what the provider throws. With no hook, errors are logged.
+   */
+  onError(hook: ErrorHook): this {
+    this.#hooks.push(hook);
+    return this;
+  }
+
+  /** Joins the mesh and begins to take messages in. Idempotent. If it rejects, the Bot is stopped. */
+  start(): Promise<void> {
+    this.#started ??= this.#start();
+    return this.#started;
+  }
+
+  /**
+   * Stops: takes nothing in any more, lets running turns end, hands over what waits, and leaves. What still runs after
+   * `drainMs` is aborted through its signal and handled again elsewhere. Does not wait for handlers that ignore it.
+   * Idempotent; never rejects.
+   */
+  stop(options: StopOptions = {}): Promise<void> {
+    const drainMs = checkDrainMs(options.drainMs ?? DRAIN_MS);
+    this.#stopped ??= this.#stop(drainMs);
+    return this.#stopped;
+  }
+
+  /**
+   * Answers an HTTP request of the platform, and the probes `…/livez` and `…/readyz`. Answers 503 when the message is not
+   * safely taken in, so that the platform delivers it again. Never rejects.
+   */
+  readonly webhook = async (request: Request): Promise<Response> => {
+    try {
+      const answer = probe(request, this.#health);
+      if (answer !== undefined) return answer;
+      if (this.#provider.webhook === undefined) return new Response(null, { status: 404 });
+      if (this.#health !== 'ready' && this.#health !== 'unavailable') return refusal(this.#health);
+      return await this.#provider.webhook(request, this.#intake);
+    } catch (error) {
+      await this.#tell(error, undefined, 'a webhook call');
+      return new Response(null, { status: 500 });
+    }
+  };
+
+  readonly #intake: Intake = async (message) => {
+    if (this.#health === 'new') throw new LifecycleError('not-started', 'The bot is not started. Call start() first.');
+    if (this.#stopping.signal.aborted) throw new LifecycleError('stopped', 'The bot is stopping and takes nothing in.');
+    this.#load.waiting++;
+    try {
+      return await this.#take(message);
+    } finally {
+      this.#load.waiting--;
+      this.#load.changed();
+    }
+  };
+
+  async #start(): Promise<void> {
+    if (this.#stopped !== undefined) throw new LifecycleError('stopped', 'The bot was stopped. Make a new one.');
+    for (const line of warnings(this.#options)) this.#log(line);
+    this.#health = 'starting';
+    try {
+      await this.#coordinator.start();
+      if (this.#provider.exclusive) this.#exclusive = this.#runExclusive();
+      else await this.#provider.start(this.#intake);
+    } catch (error) {
+      this.#stopping.abort();
+      this.#health = 'stopped';
+      await this.#coordinator.stop();
+      throw error;
+    }
+    if (this.#health === 'starting') this.#health = 'ready';
+    const early = this.#early ?? [];
+    this.#early = undefined;
+    for (const work of early) this.#begin(work);
+    void this.#provider.ended?.then(() => this.#end());
+  }
+
+  /** No more will come: what is in hand is handled, however long it takes. */
+  async #end(): Promise<void> {
+    await this.#load.empty();
+    await this.stop();
+  }
+
+  async #stop(drainMs: number): Promise<void> {
+    await this.#started?.catch(() => {});
+    if (this.#health === 'stopped') return;
+    this.#health = 'stopping';
+    this.#drained = drain(this.#load, this.#clock, drainMs, this.#isDurable);
+    this.#stopping.abort();
+    if (this.#exclusive === undefined) await this.#attempt('provider.stop()', () => this.#provider.stop());
+    await this.#exclusive;
+    await this.#drained;
+    await this.#attempt('coordinator.stop()', () => this.#coordinator.stop());
+    if (this.#exclusive === undefined) await this.#attempt('provider.close()', () => this.#provider.close?.());
+    this.#health = 'stopped';
+  }
+
+  async #attempt(what: string, act: () => unknown): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      await this.#tell(error, undefined, what);
+    }
+  }
+
+  #runExclusive(): Promise<void> {
+    return runExclusive({
+      coordinator: this.#coordinator,
+      provider: this.#provider,
+      intake: this.#intake,
+      clock: this.#clock,
+      stopping: this.#stopping.signal,
+      drained: () => this.#drained ?? Promise.resolve(),
+      failed: (error) => void this.#tell(error, undefined, `provider ${this.#provider.name}`),
+    });
+  }
+
+  #begin(work: Work): void {
+    if (this.#early === undefined) void new MessageTurn(this.#setup, work).run();
+    else this.#early.push(work);
+  }
+
+  #makeSetup(): TurnSetup {
+    const replicaId = this.#coordinator.replicaId;
+    return {
+      coordinator: this.#coordinator,
+      isDurable: this.#isDurable,
+      store: stateOf(this.#options),
+      provider: this.#provider,
+      clock: this.#clock,
+      load: this.#load,
+      stopping: this.#stopping.signal,
+      maxAttempts: this.#options.maxAttempts ?? 5,
+      retryDelayMs: backoff(this.#options.retryDelayMs ?? 100),
+      handle: (attempt) => this.#script.run(new Context(attempt, replicaId)),
+      failed: (error, attempt, work) => this.#failed(error, attempt, work),
+      dropped: ({ ticket }, why) => this.#log(`botmesh: a message of chat ${ticket.key} is given up: ${why}.`),
+    };
+  }
+
+  #failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void> {
+    const ctx = attempt === undefined ? undefined : new Context(attempt, this.#coordinator.replicaId);
+    return this.#tell(error, ctx, `attempt ${work.attempt} at a message of chat ${work.ticket.key}`);
+  }
+
+  /** Never rejects. */
+  async #tell(error: unknown, ctx: Context | undefined, what: string): Promise<void> {
+    if (this.#hooks.length === 0) this.#log(`botmesh: ${what} failed: ${shown(error)}`);
+    for (const hook of this.#hooks) {
+      try {
+        await hook(error, ctx);
+      } catch (thrown) {
+        this.#log(`botmesh: an onError hook threw: ${shown(thrown)}`);
+      }
+    }
+  }
+
+  #listen(): void {
+    const turnTo = (from: Health, to: Health): void => {
+      if (this.#health === from) this.#health = to;
+    };
+    this.#coordinator.on('unavailable', ({ error }) => {
+      turnTo('ready', 'unavailable');
+      this.#log(`botmesh: the coordination backend does not answer: ${error.message}`);
+    });
+    this.#coordinator.on('available', ({ downMs }) => {
+      turnTo('unavailable', 'ready');
+      this.#log(`botmesh: the coordination backend answers again, after ${downMs} ms.`);
+    });
+    this.#coordinator.on('replaced', () => {
+      if (this.#health !== 'stopping' && this.#health !== 'stopped') this.#health = 'replaced';
+      this.#log(`botmesh: a newer start took the replicaId ${this.#coordinator.replicaId}. This replica is out.`);
+    });
+    this.#coordinator.on('parked', ({ key, attempts }) => {
+      this.#log(`botmesh: a message of chat ${key} failed ${attempts} times and is parked.`);
+    });
+  }
+}
+
+function shown(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

@@ -1,0 +1,79 @@
+import type { ChatTurn } from '../coordination/types.js';
+import type { Message } from '../pipeline/envelope.js';
+import type { Session } from '../pipeline/session.js';
+import type { Attempt } from '../pipeline/turn.js';
+import type { Reply } from '../providers/provider.js';
+
+/** What a chat keeps between messages, when its Bot does not say more closely. */
+export type ChatState = Record<string, unknown>;
+
+/** For flows, which keep their place beside the handlers' state. */
+// biome-ignore lint/suspicious/noExplicitAny: whatever the state's type
+export let sessionOf: (ctx: Context<any>) => Session;
+
+/** For matching: the text without regard to case or space around it, made once. */
+// biome-ignore lint/suspicious/noExplicitAny: as above
+export let foldedTextOf: (ctx: Context<any>) => string;
+
+export function fold(text: string): string {
+  return text.trim().toLowerCase();
+}
+
+/** What a handler gets: one message in its turn. Good until the handler has ended. */
+export class Context<S extends object = ChatState> {
+  /** The replica that handles the message. */
+  readonly replicaId: string;
+  /** What a `when(RegExp, …)` found. */
+  match: RegExpExecArray | undefined;
+  readonly #attempt: Attempt;
+  #folded: string | undefined;
+
+  static {
+    sessionOf = (ctx) => ctx.#attempt.session;
+    foldedTextOf = (ctx) => {
+      ctx.#folded ??= fold(ctx.#attempt.message.text);
+      return ctx.#folded;
+    };
+  }
+
+  constructor(attempt: Attempt, replicaId: string) {
+    this.#attempt = attempt;
+    this.replicaId = replicaId;
+  }
+
+  get message(): Message {
+    return this.#attempt.message;
+  }
+
+  /** 1 for the first try, 2 after a failure or the death of a replica, and so on. */
+  get attempt(): number {
+    return this.#attempt.number;
+  }
+
+  /** The turn that holds the chat. Send `turn.fence` along with writes of your own. */
+  get turn(): Pick<ChatTurn, 'key' | 'fence' | 'assertHeld'> {
+    return this.#attempt.turn;
+  }
+
+  /** Aborts with a LeaseLostError when the turn is lost: pass it to whatever takes long. */
+  get signal(): AbortSignal {
+    return this.#attempt.turn.signal;
+  }
+
+  /** The chat's own state: plain JSON data, changed in place, saved when the message is handled. Not saved otherwise. */
+  get state(): S {
+    return this.#attempt.session.data as S;
+  }
+
+  set state(value: S) {
+    this.#attempt.session.data = value as Record<string, unknown>;
+  }
+
+  /**
+   * Sends a reply to the chat, after those before it. Rejects with LeaseLostError, and sends nothing, once the turn is
+   * lost; with the provider's error when it cannot deliver. An error of a reply that nobody awaits fails the message.
+   */
+  reply(reply: string | Reply): Promise<void> {
+    return this.#attempt.outbox.send(typeof reply === 'string' ? { text: reply } : reply);
+  }
+}

@@ -1,0 +1,50 @@
+import { ConfigError } from '../errors.js';
+import { type Context, sessionOf } from './Context.js';
+import type { AnyFlow } from './flow.js';
+import { type Match, matcher } from './match.js';
+import { chain, type Link, type Middleware } from './middleware.js';
+import { type Route, routes } from './routes.js';
+
+/** What a bot does with a message, as it was registered. */
+export class Script {
+  /** Middleware, and between two of them the routes registered there. */
+  readonly #parts: (Middleware | Route[])[] = [];
+  readonly #flows = new Map<string, AnyFlow>();
+  #run: ((ctx: Context) => Promise<void>) | undefined;
+
+  // biome-ignore lint/suspicious/noExplicitAny: whatever the state's type
+  when(match: Match<Context<any>>, handle: (ctx: Context) => unknown): void {
+    if (typeof handle !== 'function') throw new ConfigError('bot.when(): no handler. Pass a function second.');
+    this.#route({ matches: matcher(match, 'bot.when()'), handle, flow: undefined });
+  }
+
+  flow(flow: AnyFlow): void {
+    if (this.#flows.has(flow.name)) throw new ConfigError(`bot.use(): there is a flow '${flow.name}' already.`);
+    this.#flows.set(flow.name, flow);
+    this.#route({ matches: flow.starts, handle: (ctx) => flow.start(ctx), flow });
+  }
+
+  middleware(middleware: Middleware): void {
+    this.#parts.push(middleware);
+    this.#run = undefined;
+  }
+
+  run(ctx: Context): Promise<void> {
+    const session = sessionOf(ctx);
+    // A flow that was renamed or lost its question since: the chat is free again.
+    if (session.flow !== undefined && !this.#flows.get(session.flow.name)?.isAt(session)) session.flow = undefined;
+    this.#run ??= chain(this.#parts.map(toLink));
+    return this.#run(ctx);
+  }
+
+  #route(route: Route): void {
+    const last = this.#parts.at(-1);
+    if (Array.isArray(last)) last.push(route);
+    else this.#parts.push([route]);
+    this.#run = undefined;
+  }
+}
+
+function toLink(part: Middleware | Route[]): Link<Context> {
+  return typeof part === 'function' ? part : routes(part);
+}

@@ -1,0 +1,22 @@
+import { BadInputError } from '../errors.js';
+import type { Clock } from '../time/clock.js';
+import type { Load } from './load.js';
+import { pause } from './pause.js';
+
+const LONGEST_MS = 2 ** 31 - 1;
+
+/**
+ * Resolves when what this replica must end itself has ended, or after `drainMs`. A durable coordinator passes on what
+ * waits, so only running turns count; without one, waiting messages would be lost, and count too.
+ */
+export async function drain(load: Load, clock: Clock, drainMs: number, isDurable: boolean): Promise<void> {
+  const over = new AbortController();
+  const ended = isDurable ? load.quiet() : load.empty();
+  await Promise.race([ended, pause(clock, Math.min(drainMs, LONGEST_MS), over.signal)]);
+  over.abort();
+}
+
+export function checkDrainMs(drainMs: unknown): number {
+  if (typeof drainMs === 'number' && drainMs >= 0) return drainMs;
+  throw new BadInputError(`stop(): drainMs is ${String(drainMs)}. Give a number of milliseconds from 0 up.`);
+}

@@ -1,0 +1,64 @@
+import { BadInputError } from '../errors.js';
+import type { IncomingMessage } from '../providers/provider.js';
+
+/** The format of a stored message. A replica that finds another one leaves the message for those who know it. */
+export const ENVELOPE_VERSION = 1;
+
+/** What a handler sees of a message. */
+export interface Message {
+  readonly chat: string;
+  readonly id: string | undefined;
+  readonly text: string;
+  readonly from: string | undefined;
+  readonly raw: unknown;
+}
+
+/** Refuses what can never be taken in, naming the field. */
+export function checkMessage(message: IncomingMessage): Message {
+  if (typeof message !== 'object' || message === null) throw new BadInputError('message: expected an object');
+  const { chat, id, text, from, raw } = message;
+  if (typeof chat !== 'string' || chat === '') throw new BadInputError(`message.chat: ${wanted(chat, 'a non-empty')}`);
+  if (typeof text !== 'string') throw new BadInputError(`message.text: ${wanted(text, 'a')}`);
+  if (id !== undefined && (typeof id !== 'string' || id === '')) {
+    throw new BadInputError(`message.id: ${wanted(id, 'no or a non-empty')}`);
+  }
+  if (from !== undefined && typeof from !== 'string')
+    throw new BadInputError(`message.from: ${wanted(from, 'no or a')}`);
+  return { chat, id, text, from, raw };
+}
+
+export function encode(message: Message): string {
+  const { chat, id, text, from, raw } = message;
+  try {
+    return JSON.stringify({ v: ENVELOPE_VERSION, chat, id, text, from, raw });
+  } catch (cause) {
+    throw new BadInputError('message.raw: expected plain JSON data', { cause });
+  }
+}
+
+/** Reads a stored message. Throws on a body that is no message, or of a format this version does not know. */
+export function decode(body: string): Message {
+  const envelope = parse(body);
+  if (envelope.v !== ENVELOPE_VERSION) {
+    const found = JSON.stringify(envelope.v) ?? 'none';
+    throw new BadInputError(`stored message: format ${found}, this replica knows ${ENVELOPE_VERSION}`);
+  }
+  return checkMessage(envelope as unknown as IncomingMessage);
+}
+
+function parse(body: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    // The cause would carry a piece of the text.
+    throw new BadInputError('stored message: not JSON');
+  }
+  if (typeof value !== 'object' || value === null) throw new BadInputError('stored message: expected an object');
+  return value as Record<string, unknown>;
+}
+
+function wanted(found: unknown, article: string): string {
+  const what = found === null ? 'null' : found === '' ? 'an empty one' : typeof found;
+  return `expected ${article} string, found ${what}`;
+}

@@ -1,0 +1,72 @@
+import type { AdoptedMessage, Coordinator, Inbox, Ticket } from '../coordination/types.js';
+import type { Intake } from '../providers/provider.js';
+import { checkMessage, encode } from './envelope.js';
+import type { Work } from './turn.js';
+
+const REMEMBERED_IDS = 100_000;
+
+export function isDurable(coordinator: Coordinator): coordinator is Coordinator & Inbox {
+  const { accept, onAdopted } = coordinator as Partial<Inbox>;
+  return typeof accept === 'function' && typeof onAdopted === 'function';
+}
+
+/**
+ * Takes messages in: checks, stores and places each. `begin` gets those that are new. Nothing is awaited before the place
+ * is taken: it is fixed when the call returns.
+ */
+export function durableIngress(inbox: Inbox, begin: (work: Work) => void): Intake {
+  return async (incoming) => {
+    const message = checkMessage(incoming);
+    const { id } = message;
+    const body = encode(message);
+    const ticket = await inbox.accept(message.chat, id === undefined ? { body } : { id, body });
+    if (ticket === null) return 'duplicate';
+    begin({ ticket, id, content: message, attempt: 1 });
+    return 'accepted';
+  };
+}
+
+/** The same for a coordinator that keeps no messages: they, and the ids seen, are kept here, in this process. */
+export function plainIngress(coordinator: Coordinator, begin: (work: Work) => void): Intake {
+  const seen = new SeenIds();
+  return async (incoming) => {
+    const message = checkMessage(incoming);
+    const { chat, id } = message;
+    encode(message);
+    if (id !== undefined && !seen.add(chat, id)) return 'duplicate';
+    let ticket: Ticket;
+    try {
+      ticket = await coordinator.reserve(chat);
+    } catch (error) {
+      if (id !== undefined) seen.remove(chat, id);
+      throw error;
+    }
+    begin({ ticket, id, content: message, attempt: 1 });
+    return 'accepted';
+  };
+}
+
+export function adopted({ ticket, id, body, attempt }: AdoptedMessage): Work {
+  return { ticket, id, content: body, attempt };
+}
+
+/** The newest ids, of this process only. */
+class SeenIds {
+  readonly #names = new Set<string>();
+
+  /** False when it was there. */
+  add(chat: string, id: string): boolean {
+    const name = JSON.stringify([chat, id]);
+    if (this.#names.has(name)) return false;
+    this.#names.add(name);
+    if (this.#names.size > REMEMBERED_IDS) {
+      const [oldest] = this.#names;
+      if (oldest !== undefined) this.#names.delete(oldest);
+    }
+    return true;
+  }
+
+  remove(chat: string, id: string): void {
+    this.#names.delete(JSON.stringify([chat, id]));
+  }
+}

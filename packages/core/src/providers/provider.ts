@@ -1,0 +1,72 @@
+/**
+ * Provider: how a Bot reaches a platform. It turns what the platform sends into messages, and replies into sends. It
+ * knows nothing of order, retries or state.
+ */
+
+/** One message of a chat. Plain JSON data: it may be stored, and handled by another replica than the one that got it. */
+export interface IncomingMessage {
+  /** What must be serial: the conversation's name on its platform. Any text but the empty one. */
+  readonly chat: string;
+  /** The platform's name for this message, the same in every redelivery. Without it, a redelivery is a new message. */
+  readonly id?: string | undefined;
+  /** Any text, also the empty one. */
+  readonly text: string;
+  /** Who wrote it, by the platform's name. */
+  readonly from?: string | undefined;
+  /** What the platform sent, as far as a handler may want it. Plain JSON data, stored along with the message. */
+  readonly raw?: unknown;
+}
+
+/** What is sent to a chat. Fields besides `text` are the provider's own. */
+export interface Reply {
+  readonly text: string;
+  readonly [extra: string]: unknown;
+}
+
+/**
+ * Takes a message in. Call it in the order of arrival, and wait for nothing between arrival and call: the call fixes the
+ * message's place. Resolves when the message is safely taken in, so that the platform may be told so: `duplicate` when
+ * it was taken in before. Does not wait for the message to be handled.
+ *
+ * @throws CoordinationUnavailableError when it is not taken in: let the platform deliver it again
+ * @throws LifecycleError when the bot is not started, or is stopping: the same
+ * @throws BadInputError when the message can never be taken in
+ */
+export type Intake = (message: IncomingMessage) => Promise<'accepted' | 'duplicate'>;
+
+/** What a send has to know of its turn. */
+export interface SendContext {
+  /** Aborts with a `LeaseLostError` when the turn is lost: stop sending. */
+  readonly signal: AbortSignal;
+  /** The turn's fencing token: greater than that of every earlier turn of this chat. */
+  readonly fence: number;
+  /** The same for the same reply of the same message in every attempt: an idempotency key, where the platform takes one. */
+  readonly key: string;
+}
+
+/** A platform. Made by a lower-case function: `telegram({ token })`. */
+export interface Provider {
+  /** Lower-case, for messages to people and for the name under which an exclusive provider is led. */
+  readonly name: string;
+  /** True when only one connection may exist: the Bot starts it only while it leads `provider:<name>`. */
+  readonly exclusive?: boolean;
+  /**
+   * Resolves when there will be no more messages. The Bot then handles what it has taken in, and stops. Must not reject.
+   * Leave it out for a platform that has no end.
+   */
+  readonly ended?: Promise<void>;
+  /** Begins to take messages in. Resolves when it works. May be called again after `stop()`. */
+  start(intake: Intake): Promise<void> | void;
+  /** Takes nothing in any more. Turns still running may go on sending. Idempotent. */
+  stop(): Promise<void> | void;
+  /** Lets go of the connection: nothing is sent after. Called after the last turn has ended, before leadership goes. */
+  close?(): Promise<void> | void;
+  /** Answers the platform's HTTP call. Answers with success only when `intake` has resolved. */
+  webhook?(request: Request, intake: Intake): Promise<Response>;
+  /**
+   * Sends to a chat. Resolves when the platform has it. Called one at a time for each chat.
+   *
+   * @throws DeliveryError, with `retryAfterMs` when the platform said when to try again
+   */
+  send(chat: string, reply: Reply, context: SendContext): Promise<void> | void;
+}
