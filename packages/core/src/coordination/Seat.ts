@@ -16,6 +16,7 @@ import {
   type ApplyAnswer,
   type BeatAnswer,
   FORMAT,
+  type Grant,
   type JoinAnswer,
   type MeshConfig,
   type News,
@@ -81,6 +82,9 @@ export class Seat {
   #lastError = new Error('The backend did not answer.');
   #whenUp: (() => void)[] = [];
 
+  #beats = 0;
+  /** What the heartbeat under way lists. */
+  #view: readonly Grant[] = [];
   #pingsMissed = 0;
   #unsubscribe: (() => Promise<void>) | undefined;
 
@@ -131,23 +135,24 @@ export class Seat {
     this.#phase = 'joining';
     this.#instance = clock.uniqueId();
     this.#firstEpoch = 0;
+    const instance = this.#instance;
     const startedMs = clock.monotonicMs();
-    while (this.#phase === 'joining') {
+    while (this.#phase === 'joining' && this.#instance === instance) {
       const answer = await this.#tryJoin();
       if (answer instanceof Error) this.#lastError = answer;
-      else if (answer.kind === 'joined') return this.#checkStarted();
+      else if (answer.kind === 'joined') return this.#checkStarted(instance);
       else if (answer.kind === 'replaced') throw this.#abandonStart('replaced', new LeaseLostError('replaced'));
       else throw this.#abandonStart('off', mismatch(answer.found, this.#config()));
       if (clock.monotonicMs() - startedMs >= timing.leaseMs) {
-        throw this.#abandonStart('off', unavailable('start()', this.#lastError));
+        throw this.#abandonStart('off', notStarted(this.#lastError));
       }
       await this.#pause();
     }
     throw this.#endedError();
   }
 
-  #checkStarted(): void {
-    if (this.#phase !== 'joined') throw this.#endedError();
+  #checkStarted(instance: string): void {
+    if (this.#phase !== 'joined' || this.#instance !== instance) throw this.#endedError();
   }
 
   #abandonStart(phase: 'off' | 'replaced', error: Error): Error {
@@ -177,7 +182,7 @@ export class Seat {
     };
     const answer = await this.#within(() => this.#store.join(request), timing.beatMs);
     if (answer instanceof Error || answer.kind !== 'joined') return answer;
-    if (this.#phase === 'joining') this.#sitDown(answer, sentAt);
+    if (this.#phase === 'joining' && this.#instance === instance) this.#sitDown(answer, sentAt);
     else void this.#store.leave({ epoch: answer.epoch, instance }).catch(() => {});
     return answer;
   }
@@ -187,6 +192,7 @@ export class Seat {
     if (this.#firstEpoch === 0) this.#firstEpoch = answer.epoch;
     this.#note(answer.epoch);
     this.#phase = 'joined';
+    this.#beats = 0;
     this.#pingsMissed = 0;
     this.#noteEra(answer.era, answer.quarantined);
     this.#trust(sentAt);
@@ -332,21 +338,25 @@ export class Seat {
   #sendBeat(): Promise<BeatAnswer> {
     this.#lease.check();
     this.#tickets.look();
+    this.#beats += 1;
+    this.#view = this.#tickets.view();
     return this.#store.beat({
       epoch: this.#epoch,
       instance: this.#instance,
+      beat: this.#beats,
       era: this.#era,
       watchedMs: this.#settings.clock.monotonicMs() - this.#eraSinceMs,
       seen: this.#seen,
       adopts: this.#host.adopts(),
       answered: this.#batches.answered,
-      view: this.#tickets.view(),
+      view: this.#view,
     });
   }
 
   #onBeat(answer: BeatAnswer, sentAt: Instant): number {
     if (answer.kind === 'dead') this.#superseded();
     else if (answer.kind === 'replaced') this.endReplaced();
+    else if (answer.kind === 'stale') return 0;
     else return this.#onAlive(answer, sentAt);
     return Number.POSITIVE_INFINITY;
   }
@@ -354,6 +364,8 @@ export class Seat {
   #onAlive(answer: BeatAnswer & { kind: 'alive' }, sentAt: Instant): number {
     // Before trust is extended: what was held when it ran out is lost, and so is what the store does not confirm.
     this.#lease.check();
+    // In a new era only what this heartbeat listed can be confirmed: a grant that came after it may be void.
+    if (answer.era !== this.#era) this.#tickets.keepListed(this.#view);
     this.#noteEra(answer.era, answer.quarantined);
     for (const ticket of answer.lost) this.#tickets.onLost(ticket);
     this.#trust(sentAt);
@@ -619,6 +631,12 @@ function asError(error: unknown): Error {
 
 function unavailable(what: string, cause: Error): CoordinationUnavailableError {
   const message = `${what}: the coordination backend cannot be reached. It is tried again by itself; so can you.`;
+  return new CoordinationUnavailableError('unavailable', message, { cause });
+}
+
+function notStarted(cause: Error): CoordinationUnavailableError {
+  const message =
+    'start(): the coordination backend cannot be reached. Check its address and that it runs, then call start() again.';
   return new CoordinationUnavailableError('unavailable', message, { cause });
 }
 

@@ -98,24 +98,21 @@ export class StoreCoordinator implements Coordinator, Inbox {
   }
 
   reserve(key: string): Promise<Ticket> {
-    return this.#take({ op: 'reserve', key: chat(key) }) as Promise<Ticket>;
+    return this.#take(() => ({ op: 'reserve', key: chat(key) })) as Promise<Ticket>;
   }
 
   accept(key: string, message: { id?: string; body: string }): Promise<Ticket | null> {
     const { maxAttempts, dedupeMs } = this.#settings;
-    const id = message.id === undefined ? null : text('message.id', message.id);
-    return this.#take({
-      op: 'accept',
-      key: chat(key),
-      id,
-      body: text('message.body', message.body),
-      maxAttempts,
-      dedupeMs,
+    return this.#take(() => {
+      const { id, body } = checkMessage(message);
+      return { op: 'accept', key: chat(key), id, body, maxAttempts, dedupeMs };
     });
   }
 
-  #take(op: Op): Promise<Ticket | null> {
+  /** What `makeOp` throws rejects the promise: bad input is told like every other refusal. */
+  #take(makeOp: () => Op): Promise<Ticket | null> {
     return new Promise((resolve, reject) => {
+      const op = makeOp();
       const seat = this.#seatOf(op.key);
       seat.take(op, (place) => resolve(place === null ? null : ticketOf(place, seat.epoch)), reject);
     });
@@ -269,6 +266,14 @@ function hash(key: string): number {
   let value = 0x811c9dc5;
   for (let at = 0; at < key.length; at += 1) value = Math.imul(value ^ key.charCodeAt(at), 0x01000193);
   return value >>> 0;
+}
+
+function checkMessage(message: unknown): { id: string | null; body: string } {
+  const { id, body } = (typeof message === 'object' && message !== null ? message : {}) as {
+    id?: unknown;
+    body?: unknown;
+  };
+  return { id: id === undefined ? null : text('message.id', id), body: text('message.body', body) };
 }
 
 function ticketOf(place: Place, epoch: number): SeatTicket {

@@ -210,16 +210,29 @@ export class Tickets implements Keeper {
     wait?.reject(error);
   }
 
+  /** Of what is believed granted, only what `view` lists stays so. */
+  keepListed(view: readonly Grant[]): void {
+    const listed = new Map(view.map(({ seq, fence }) => [seq, fence]));
+    for (const place of [...this.#places.values()]) {
+      if (place.fence === 0 || listed.get(place.seq) === place.fence) continue;
+      if (place.stage === 'held') this.#expire(place, 'superseded');
+      else if (place.stage !== 'ending') place.fence = 0;
+    }
+  }
+
   // ── Endings ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Trust ran out: who holds a key learns it now. Who waits may go on waiting if the store still knows this replica. */
   lapse(): void {
     for (const place of [...this.#places.values()]) {
-      if (place.stage === 'held') {
-        this.#lose(place, 'expired');
-        this.#give(place, place.isMessage ? 'return' : 'withdraw');
-      } else if (place.stage !== 'ending') place.fence = 0;
+      if (place.stage === 'held') this.#expire(place, 'expired');
+      else if (place.stage !== 'ending') place.fence = 0;
     }
+  }
+
+  #expire(place: Place, reason: LeaseLostReason): void {
+    this.#lose(place, reason);
+    this.#give(place, place.isMessage ? 'return' : 'withdraw');
   }
 
   /** The epoch is over: every hold, wait and place ends. */

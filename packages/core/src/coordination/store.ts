@@ -118,6 +118,8 @@ export type ApplyAnswer =
 export interface BeatRequest {
   readonly epoch: number;
   readonly instance: string;
+  /** Grows with every heartbeat of this epoch. One that is not newer than the last is out of date: it does nothing. */
+  readonly beat: number;
   /** The era the caller last heard of. */
   readonly era: number;
   /** How long the caller has watched that era, by its own monotonic clock: what may end a quarantine. */
@@ -142,6 +144,8 @@ export type BeatAnswer =
       /** There is more to take over: beat again. */
       readonly more: boolean;
     }
+  /** A heartbeat older than the last one, or the same again: nothing was done. */
+  | { readonly kind: 'stale' }
   | Refusal;
 
 export interface LeaveRequest {

@@ -54,7 +54,10 @@ export interface Row {
   readonly firstEpoch: number;
   /** Instances whose place it took: a late join of theirs may not take it back. */
   readonly formerly: readonly string[];
+  /** When its last heartbeat came. */
   beat: number;
+  /** That heartbeat's number. */
+  beatNumber: number;
   /** Start of its unbroken row of heartbeats. */
   since: number;
   /** A newer start has its replicaId: refused in everything, kept until it has surely ended. */
@@ -529,6 +532,7 @@ function addRow(step: Step, request: JoinRequest, former: Row | undefined): Row 
     firstEpoch: request.firstEpoch === 0 ? epoch : request.firstEpoch,
     formerly: former === undefined ? [] : [...former.formerly, former.instance].slice(-8),
     beat: step.nowMs,
+    beatNumber: 0,
     since: step.nowMs,
     replaced: false,
     adopts: request.adopts,
@@ -560,6 +564,9 @@ export function beat(record: MeshRecord, request: BeatRequest, moment: Moment, p
   const step = begin(record, moment, pushes);
   const me = admit(step, request.epoch, request.instance);
   if (me === 'dead' || me === 'replaced') return { kind: me };
+  // An old view would take away what came after it.
+  if (request.beat <= me.beatNumber) return { kind: 'stale' };
+  me.beatNumber = request.beat;
   noteSeen(record, request.seen);
   renew(step, me);
   me.adopts = request.adopts;
