@@ -1,0 +1,144 @@
+/** The queues: who is next, who is skipped, who takes over a message, who is buried. */
+import type { Push } from '../store.js';
+import type { Entry, Message, Row } from './record.js';
+import { type Step, stamp } from './step.js';
+
+/** No answer hands out more messages than this. */
+export const ADOPT_SHARE = 64;
+export function isGranted(step: Step, entry: Entry): boolean {
+  return entry.fence !== 0 && entry.era === step.record.era;
+}
+
+/**
+ * Brings the head of `key` to a live owner and grants it: skips the dead, hands their messages on. Every step that
+ * changes a head ends here.
+ */
+export function settle(step: Step, key: string): void {
+  const { record } = step;
+  const queue = record.queues.get(key);
+  if (queue === undefined) return;
+  for (let head = queue[0]; head !== undefined; head = queue[0]) {
+    const owner = record.live.get(head.owner);
+    if (owner !== undefined) {
+      if (isGranted(step, head)) return;
+      // A replaced replica may still believe in an old grant until it leaves or its lease is over.
+      if (owner.replaced && head.fence !== 0) return;
+      if (!owner.replaced) {
+        if (record.quarantineMs === 0) grant(step, head, owner);
+        return;
+      }
+    }
+    if (head.message !== null && !passOn(step, head, head.message)) {
+      record.orphans.add(key);
+      return;
+    }
+    if (head.message !== null) continue;
+    queue.shift();
+    owner?.tickets.delete(head.seq);
+  }
+  record.queues.delete(key);
+  record.orphans.delete(key);
+}
+
+export function grant(step: Step, entry: Entry, owner: Row): void {
+  hold(step, entry);
+  const { key, seq, fence } = entry;
+  if (entry === step.fresh) return;
+  if (owner === step.me) step.grants.push({ key, seq, fence });
+  else push(step, owner, { kind: 'grant', epoch: owner.epoch, era: entry.era, key, seq, fence });
+}
+
+export function hold(step: Step, entry: Entry): void {
+  entry.fence = stamp(step);
+  entry.era = step.record.era;
+}
+
+/** Gives a message whose owner is gone to a live replica, or parks it. False when nobody can take it now. */
+export function passOn(step: Step, entry: Entry, message: Message): boolean {
+  const { record } = step;
+  if (entry.fence !== 0) {
+    entry.fence = 0;
+    message.attempt += 1;
+  }
+  record.live.get(entry.owner)?.tickets.delete(entry.seq);
+  entry.owner = 0;
+  if (message.attempt > message.maxAttempts) {
+    park(step, entry, message);
+    return true;
+  }
+  if (record.quarantineMs !== 0) return false;
+  const adopter = chooseAdopter(step);
+  if (adopter === undefined) return false;
+  record.orphans.delete(entry.key);
+  entry.owner = adopter.epoch;
+  entry.batch = adopter === step.me ? step.batch : 0;
+  entry.offered = true;
+  adopter.tickets.set(entry.seq, entry);
+  hold(step, entry);
+  if (adopter === step.me) offer(step, entry, message);
+  else push(step, adopter, { kind: 'look', epoch: adopter.epoch });
+  return true;
+}
+
+export function offer(step: Step, entry: Entry, message: Message): void {
+  const { key, seq, fence } = entry;
+  step.adopted.push({ key, seq, fence, id: message.id, body: message.body, attempt: message.attempt });
+}
+
+/** The caller if it can, else the live replica with the fewest tickets. */
+export function chooseAdopter(step: Step): Row | undefined {
+  const { me, record } = step;
+  if (me?.adopts && step.adopted.length < ADOPT_SHARE) return me;
+  let best: Row | undefined;
+  for (const row of record.live.values()) {
+    if (!row.adopts || row.replaced || row === me) continue;
+    if (best === undefined || row.tickets.size < best.tickets.size) best = row;
+  }
+  return best;
+}
+
+export function park(step: Step, entry: Entry, message: Message): void {
+  const attempts = message.attempt - 1;
+  step.record.parked.push({ key: entry.key, seq: entry.seq, id: message.id, body: message.body, attempts });
+  step.parked.push({ key: entry.key, id: message.id, attempts });
+  takeOut(step, entry);
+}
+
+/** Removes an entry from its queue, wherever it stands. Does not settle. */
+export function takeOut(step: Step, entry: Entry): void {
+  const queue = step.record.queues.get(entry.key);
+  if (queue === undefined) return;
+  if (queue[0] === entry) queue.shift();
+  else {
+    const at = queue.indexOf(entry);
+    if (at !== -1) queue.splice(at, 1);
+  }
+}
+
+/** R1: removing the row is the death. All its tickets count no more from here on. */
+export function bury(step: Step, row: Row): void {
+  const { record } = step;
+  record.live.delete(row.epoch);
+  for (const entry of row.tickets.values()) {
+    // Those further back are skipped when they come to the head.
+    if (record.queues.get(entry.key)?.[0] === entry) settle(step, entry.key);
+  }
+}
+
+export function push(step: Step, to: Row, what: Push): void {
+  step.pushes.push({ instance: to.instance, push: what });
+}
+
+export function remove(step: Step, owner: Row, entry: Entry): void {
+  owner.tickets.delete(entry.seq);
+  const wasHead = step.record.queues.get(entry.key)?.[0] === entry;
+  takeOut(step, entry);
+  if (wasHead) settle(step, entry.key);
+}
+
+/** Leaves a message in its place without an owner. At the head somebody is found at once. */
+export function detach(step: Step, owner: Row, entry: Entry): void {
+  owner.tickets.delete(entry.seq);
+  entry.owner = 0;
+  if (step.record.queues.get(entry.key)?.[0] === entry) settle(step, entry.key);
+}

@@ -1,0 +1,121 @@
+/** The whole shared record of one shard, as plain data. */
+import type { ApplyAnswer, MeshConfig, ParkedView, Push, StoreView } from '../store.js';
+
+/** A place in a queue. The head of a queue holds its key iff `fence` is not 0 and `era` is the record's. */
+export interface Entry {
+  readonly key: string;
+  readonly seq: number;
+  /** The epoch it belongs to; 0 for a message that nobody owns. */
+  owner: number;
+  fence: number;
+  /** The era in which the fence was given or confirmed. */
+  era: number;
+  /** The owner's batch that brought it; 0 when it came by a heartbeat. */
+  batch: number;
+  /** Handed to its owner unasked; cleared when the owner first lists it. */
+  offered: boolean;
+  readonly message: Message | null;
+}
+
+export interface Message {
+  readonly id: string | null;
+  readonly body: string;
+  readonly maxAttempts: number;
+  readonly dedupeMs: number;
+  attempt: number;
+}
+
+/** A live epoch. */
+export interface Row {
+  readonly epoch: number;
+  readonly replicaId: string;
+  readonly instance: string;
+  readonly firstEpoch: number;
+  /** Instances whose place it took: a late join of theirs may not take it back. */
+  readonly formerly: readonly string[];
+  /** When its last heartbeat came. */
+  beat: number;
+  /** That heartbeat's number. */
+  beatNumber: number;
+  /** Start of its unbroken row of heartbeats. */
+  since: number;
+  /** A newer start has its replicaId: refused in everything, kept until it has surely ended. */
+  replaced: boolean;
+  adopts: boolean;
+  batch: number;
+  reply: ApplyAnswer | null;
+  /** Its entries by seq. */
+  readonly tickets: Map<number, Entry>;
+}
+
+/** The whole shared record of one shard. */
+export interface MeshRecord {
+  config: MeshConfig | null;
+  /** The server's identity when the record was last touched. */
+  run: string | null;
+  era: number;
+  /** How long a replica must have watched this era before anything is granted; 0 when there is no quarantine. */
+  quarantineMs: number;
+  /** The last stamp given. */
+  last: number;
+  readonly live: Map<number, Row>;
+  /** Non-empty queues only; the first entry is the head. */
+  readonly queues: Map<string, Entry[]>;
+  /** Keys whose head is a message that nobody could take over yet. */
+  readonly orphans: Set<string>;
+  /** Ids of messages that wait, run or are parked. */
+  readonly taken: Set<string>;
+  /** Ids of finished messages, and until when they are remembered. In order of finishing. */
+  readonly done: Map<string, number>;
+  readonly parked: ParkedView[];
+}
+
+export function emptyRecord(): MeshRecord {
+  return {
+    config: null,
+    run: null,
+    era: 0,
+    quarantineMs: 0,
+    last: 0,
+    live: new Map(),
+    queues: new Map(),
+    orphans: new Set(),
+    taken: new Set(),
+    done: new Map(),
+    parked: [],
+  };
+}
+
+/** What the server knows when a step runs. */
+export interface Moment {
+  readonly nowMs: number;
+  /** Changes whenever the server may have lost writes. */
+  readonly run: string;
+}
+
+export interface Outgoing {
+  readonly instance: string;
+  readonly push: Push;
+}
+
+export function inspect(record: MeshRecord, nowMs: number): StoreView {
+  return {
+    config: record.config,
+    era: record.era,
+    quarantined: record.quarantineMs !== 0,
+    replicas: [...record.live.values()].map((row) => ({
+      replicaId: row.replicaId,
+      epoch: row.epoch,
+      beatAgeMs: nowMs - row.beat,
+      replaced: row.replaced,
+      tickets: row.tickets.size,
+    })),
+    queues: [...record.queues].map(([key, queue]) => ({
+      key,
+      head: { seq: queue[0]?.seq ?? 0, epoch: queue[0]?.owner ?? 0, fence: queue[0]?.fence ?? 0 },
+      waiting: queue.length - 1,
+    })),
+    parked: [...record.parked],
+    remembered: record.done.size,
+  };
+}

@@ -1,0 +1,89 @@
+/** One step under way, and what may be decided in it: the stamps, the era, who may act, who may bear witness. */
+import type { Adoption, Grant, MeshConfig, ParkedNotice } from '../store.js';
+import { timing } from '../timing.js';
+import type { Entry, MeshRecord, Moment, Outgoing, Row } from './record.js';
+
+/** One step under way: the record, the moment, who runs it, and what it causes. */
+export interface Step {
+  readonly record: MeshRecord;
+  readonly nowMs: number;
+  me: Row | null;
+  readonly batch: number;
+  /** The last stamp given before this step: greater fences were given in it. */
+  readonly stampBefore: number;
+  /** The entry being enqueued: its grant is its result, not news. */
+  fresh: Entry | null;
+  readonly grants: Grant[];
+  readonly adopted: Adoption[];
+  readonly parked: ParkedNotice[];
+  readonly pushes: Outgoing[];
+}
+
+export function begin(record: MeshRecord, moment: Moment, pushes: Outgoing[], batch = 0): Step {
+  const step: Step = {
+    record,
+    nowMs: moment.nowMs,
+    me: null,
+    batch,
+    stampBefore: record.last,
+    fresh: null,
+    grants: [],
+    adopted: [],
+    parked: [],
+    pushes,
+  };
+  noticeServerChange(step, moment.run);
+  return step;
+}
+
+/** R9: a server that may have lost writes starts a new era, in which nothing is granted for a while. */
+export function noticeServerChange(step: Step, run: string): void {
+  const { record } = step;
+  if (record.run === run) return;
+  record.run = run;
+  startEra(step, record.config?.leaseMs ?? 0);
+}
+
+export function startEra(step: Step, leaseMs: number): void {
+  const { record } = step;
+  record.era = stamp(step);
+  record.quarantineMs = leaseMs === 0 ? Number.POSITIVE_INFINITY : timing(leaseMs).quarantineMs;
+  // A witness's unbroken row of heartbeats ends here: its stamps may be from before the change.
+  for (const row of record.live.values()) row.since = step.nowMs;
+}
+
+/** R8: stamps rise also when the counter was lost, because the clock went on. */
+export function stamp(step: Step): number {
+  const { record } = step;
+  record.last = Math.max(record.last + 1, Math.floor(step.nowMs * 1000));
+  return record.last;
+}
+
+export function noteSeen(record: MeshRecord, seen: number): void {
+  if (seen > record.last) record.last = seen;
+}
+
+/** The caller's row if it may act; otherwise why not (R3). */
+export function admit(step: Step, epoch: number, instance: string): Row | 'dead' | 'replaced' {
+  const row = step.record.live.get(epoch);
+  if (row === undefined || row.instance !== instance) return 'dead';
+  if (row.replaced) return 'replaced';
+  step.me = row;
+  return row;
+}
+
+/** R2: only a replica whose own heartbeats are unbroken for a whole lease may declare a death. */
+export function isWitness(step: Step, row: Row): boolean {
+  const { leaseMs, gapMs } = timing(configOf(step).leaseMs);
+  const gap = step.nowMs - row.beat;
+  return gap >= 0 && gap <= gapMs && step.nowMs - row.since >= leaseMs;
+}
+
+export function isOver(step: Step, row: Row): boolean {
+  return step.me !== null && step.nowMs - row.beat > configOf(step).leaseMs && isWitness(step, step.me);
+}
+
+export function configOf(step: Step): MeshConfig {
+  if (step.record.config === null) throw new Error('A step before any join.');
+  return step.record.config;
+}
