@@ -5,7 +5,7 @@ import {
   type LeaseLostReason,
   LifecycleError,
 } from '../errors.js';
-import { type Instant, instant, type Timer } from '../time/clock.js';
+import { elapsedMs, type Instant, instant, type Timer } from '../time/clock.js';
 import { Batches, type Pending } from './batches.js';
 import { Heartbeat } from './Heartbeat.js';
 import type { Hold } from './held.js';
@@ -405,9 +405,18 @@ export class Seat {
 
   /** Unless the store answers soon, it is down. */
   #awaitAnswer(): void {
-    if (this.#isDown || this.#downTimer !== undefined) return;
+    if (!this.#isDown && this.#downTimer === undefined) this.#judgeLater(false);
+  }
+
+  /** A process that was paused meanwhile has not given the store its time to answer: once more. */
+  #judgeLater(isSecond: boolean): void {
     const { clock, timing } = this.#settings;
-    this.#downTimer = clock.setTimer(timing.attemptMs, () => this.#goDown());
+    const since = instant(clock);
+    this.#downTimer = clock.setTimer(timing.attemptMs, () => {
+      const wasPaused = elapsedMs(clock, since) > 2 * timing.attemptMs;
+      if (wasPaused && !isSecond) this.#judgeLater(true);
+      else this.#goDown();
+    });
   }
 
   #stopDownTimer(): void {
