@@ -29,10 +29,12 @@ async function setUp() {
   const pushes: Push[] = [];
   await link.subscribe('a', (push) => pushes.push(push));
   const waiting = async () => (await store.inspect()).queues.reduce((sum, queue) => sum + queue.waiting + 1, 0);
+  let beats = 0;
   const beat = () =>
     link.beat({
       epoch: joined.epoch,
       instance: 'a',
+      beat: ++beats,
       era: joined.era,
       watchedMs: 0,
       seen: 0,

@@ -6,6 +6,7 @@ import type {
   JoinAnswer,
   JoinRequest,
   LeaveRequest,
+  MeshConfig,
   Push,
   Store,
   StoreView,
@@ -53,6 +54,7 @@ export class Link implements Store {
   #delay = NO_DELAY;
   #repeatAfterMs = 0;
   #isFaulty = false;
+  #config: Partial<MeshConfig> = {};
   #epochs: number[] = [];
 
   /** Requests as the replica made them (repeats not counted) and pushes as the store sent them, lost ones too. */
@@ -121,6 +123,11 @@ export class Link implements Store {
     this.#update();
   }
 
+  /** Joins as a replica that is set up so, or was built for another format, would. */
+  pretend(config: Partial<MeshConfig>): void {
+    this.#config = config;
+  }
+
   /** The replica is gone: nothing more is sent or heard. What is on its way to the store gets there. */
   kill(): void {
     this.#gate.remove();
@@ -130,7 +137,7 @@ export class Link implements Store {
 
   join(request: JoinRequest): Promise<JoinAnswer> {
     const call = async (): Promise<JoinAnswer> => {
-      const answer = await this.#store.join(request);
+      const answer = await this.#store.join({ ...request, config: { ...request.config, ...this.#config } });
       if (answer.kind === 'joined') this.#epochs = [...new Set([...this.#epochs, answer.epoch])];
       return answer;
     };

@@ -4,8 +4,8 @@ import type { Coordinator } from '../coordination/types.js';
 import { BadInputError } from '../errors.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import type { LinkCounts, StrikeRate, Way } from './Link.js';
-import { seededRandom } from './random.js';
 import { Rig } from './Rig.js';
+import { seededRandom } from './random.js';
 
 export interface MemoryMeshOptions {
   /** What time is, for every replica and for the store. A `VirtualClock` moves only when told. Default: the real clock. */
@@ -62,61 +62,62 @@ export class MemoryMesh {
    * `assertHeld` tells what the replica would find if it woke now.
    */
   freeze(coordinator: Coordinator): void {
-    this.#rigOf(coordinator).freeze();
+    this.rigOf(coordinator).freeze();
   }
 
   /** Suspends a replica's host: as `freeze`, and its monotonic clock stands still. */
   suspend(coordinator: Coordinator): void {
-    this.#rigOf(coordinator).suspend();
+    this.rigOf(coordinator).suspend();
   }
 
   /** Ends `freeze` and `suspend`. Answers and pushes that arrived meanwhile are heard before timers that came due. */
   thaw(coordinator: Coordinator, options?: { first?: 'arrivals' | 'timers' }): void {
-    this.#rigOf(coordinator).thaw(options);
+    this.rigOf(coordinator).thaw(options);
   }
 
   /** Loses everything between a replica and the store, or only what goes one way. The replica runs on. */
   cut(coordinator: Coordinator, way?: Way): void {
-    this.#rigOf(coordinator).cut(way);
+    this.rigOf(coordinator).cut(way);
   }
 
   /** Ends `cut`. What was lost stays lost. */
   heal(coordinator: Coordinator, way?: Way): void {
-    this.#rigOf(coordinator).heal(way);
+    this.rigOf(coordinator).heal(way);
   }
 
   /** Makes each request, answer and push of a replica take a while. They may overtake each other. 0 ends it. */
   delay(coordinator: Coordinator, range: { minMs: number; maxMs: number }): void {
-    this.#rigOf(coordinator).delay(range);
+    this.rigOf(coordinator).delay(range);
   }
 
   /** Loses answers to a replica after the step was done: with a probability, or the next few. 0 ends it. */
   loseAnswers(coordinator: Coordinator, rate: StrikeRate): void {
-    this.#rigOf(coordinator).loseAnswers(rate);
+    this.rigOf(coordinator).loseAnswers(rate);
   }
 
   /** Brings requests of a replica to the store twice, the second time `afterMs` after the first was answered. 0 ends it. */
   repeatRequests(coordinator: Coordinator, rate: StrikeRate, afterMs?: number): void {
-    this.#rigOf(coordinator).repeatRequests(rate, afterMs);
+    this.rigOf(coordinator).repeatRequests(rate, afterMs);
   }
 
   /** Loses pushes to a replica: with a probability, or the next few. 0 ends it. */
   dropPushes(coordinator: Coordinator, rate: StrikeRate): void {
-    this.#rigOf(coordinator).dropPushes(rate);
+    this.rigOf(coordinator).dropPushes(rate);
   }
 
   /** Sets a replica's wall clock forward or back. Its monotonic clock is untouched. */
   stepWall(coordinator: Coordinator, ms: number): void {
-    this.#rigOf(coordinator).clock.stepWall(ms);
+    this.rigOf(coordinator).clock.stepWall(ms);
   }
 
-  /**
-   * Kills a replica, and lets the store know at once: what it had goes to the next. Does not touch what the replica
-   * believes; `coordinator.crash()` does this and aborts its signals.
-   */
-  crash(coordinator: Coordinator): void {
-    const rig = this.#rigOf(coordinator);
-    rig.kill();
+  /** Ends a replica without cleaning up: the same as `coordinator.crash()`. It counts as dead at once. */
+  crash(coordinator: Coordinator & { crash?(): void }): void {
+    const rig = this.rigOf(coordinator);
+    // Calls this method again, with the coordinator marked as crashed.
+    if (!rig.clock.isKilled) {
+      rig.kill();
+      coordinator.crash?.();
+    }
     rig.links.forEach((link, shard) => {
       for (const epoch of link.epochs) this.#stores[shard]?.kill(epoch);
     });
@@ -124,7 +125,7 @@ export class MemoryMesh {
 
   /** How many requests a replica has made and how many pushes it was sent, by kind. */
   counts(coordinator: Coordinator): LinkCounts {
-    return this.#rigOf(coordinator).counts;
+    return this.rigOf(coordinator).counts;
   }
 
   /** Moves the server's clock, forward or back. The replicas' clocks are untouched. */
@@ -165,7 +166,8 @@ export class MemoryMesh {
     return this.#stores.reduce((sum, store) => sum + store.listenerCount, 0);
   }
 
-  #rigOf(coordinator: Coordinator): Rig {
+  /** The clock and links of one replica, with all their faults. */
+  rigOf(coordinator: Coordinator): Rig {
     const rig = this.#rigs.get(coordinator);
     if (rig === undefined) {
       const name = (coordinator as Partial<Coordinator> | null | undefined)?.replicaId;

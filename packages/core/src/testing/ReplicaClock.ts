@@ -30,6 +30,10 @@ export class ReplicaClock implements Clock {
     return this.#gate.isShut;
   }
 
+  get isKilled(): boolean {
+    return this.#gate.isGone;
+  }
+
   /** How many timers are set. */
   get pending(): number {
     return this.#timers.size;

@@ -1,4 +1,4 @@
-import type { Push, Store } from '../coordination/store.js';
+import type { MeshConfig, Push, Store } from '../coordination/store.js';
 import type { Clock } from '../time/clock.js';
 import { Link, type LinkCounts, type RequestKind, type StrikeRate, type Way } from './Link.js';
 import { ReplicaClock } from './ReplicaClock.js';
@@ -65,6 +65,10 @@ export class Rig {
 
   dropPushes(rate: StrikeRate): void {
     for (const link of this.links) link.dropPushes(rate);
+  }
+
+  pretend(config: Partial<MeshConfig>): void {
+    for (const link of this.links) link.pretend(config);
   }
 
   /** The process is gone: nothing of it runs or is sent any more. The store learns of it when the lease is over. */

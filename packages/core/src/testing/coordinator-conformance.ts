@@ -1,0 +1,13 @@
+import type { ConformanceSubject, ConformanceTest } from './conformance.js';
+import { death } from './suite/death.js';
+import { suiteFor } from './suite/define.js';
+import { order } from './suite/order.js';
+import { pause } from './suite/pause.js';
+
+/**
+ * The promises of a Coordinator (1 to 19 and 24 to 29), each by its sentence, as tests for any runner. Passing them says
+ * that the backend kept them in these schedules; simulation and real faults say more.
+ */
+export function coordinatorConformance(subject: ConformanceSubject): ConformanceTest[] {
+  return suiteFor(subject, [...order, ...death, ...pause]);
+}

@@ -1,0 +1,281 @@
+import type { TestReplica } from '../conformance.js';
+import { claim, claimEqual, claimRejects, claimRising } from './claims.js';
+import { promised } from './define.js';
+import { believes, lossOf } from './Lab.js';
+
+export const death = [
+  promised(8, undefined, async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const held = await lab.take(a, 'k');
+    for (let n = 0; n < 30; n++) lab.follow(lab.take(a, 'k'));
+    await lab.sleep(lab.slackMs);
+    const next = lab.take(b, 'k');
+    await lab.sleep(lab.leaseMs);
+
+    a.crash();
+    const turn = await lab.within(lab.deathBoundMs, next, 'the next live ticket');
+
+    claimRising([held.fence, turn.fence], 'fences');
+    claim(!believes(held), 'the dead holder would still believe');
+  }),
+
+  promised(8, 'also of many keys, when the survivor started a moment before the death', async (lab) => {
+    const a = await lab.replica();
+    await Promise.all(Array.from({ length: 50 }, (_, n) => lab.take(a, `k${n}`)));
+    const b = await lab.replica();
+    const next = Array.from({ length: 50 }, (_, n) => lab.take(b, `k${n}`));
+    await lab.sleep(lab.slackMs);
+
+    a.crash();
+
+    await lab.within(lab.deathBoundMs, Promise.all(next), 'all 50 keys of the dead');
+  }),
+
+  promised(8, 'also when the dead stand between the living', async (lab) => {
+    const replicas = await lab.replicas(4);
+    const [a, b, c, d] = replicas as [TestReplica, TestReplica, TestReplica, TestReplica];
+    const order: string[] = [];
+    const held = await lab.take(a, 'k');
+    const waiting = [b, c, b, d, c, a].map(async (replica, n) => {
+      const turn = await lab.take(replica, 'k');
+      order.push(`${n}`);
+      await turn.release();
+    });
+    for (const each of waiting) each.catch(() => {});
+    await lab.sleep(lab.slackMs);
+
+    b.crash();
+    c.crash();
+    await lab.sleep(lab.slackMs);
+    await held.release();
+    await lab.within(lab.deathBoundMs, Promise.all([waiting[3], waiting[5]]), 'the turns of the living');
+
+    claimEqual(order, ['3', '5'], 'the turns that were granted');
+  }),
+
+  promised(8, 'also of a place that is taken after the death', async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    await lab.take(a, 'k');
+    await lab.sleep(lab.leaseMs);
+    a.crash();
+    await lab.sleep(lab.leaseMs / 2);
+
+    await lab.within(
+      lab.deathBoundMs - lab.leaseMs / 2,
+      lab.take(b, 'k'),
+      'a place taken half a lease after the death',
+    );
+  }),
+
+  promised(9, undefined, async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const turn = await lab.take(a, 'k');
+    const next = lab.follow(lab.take(b, 'k'));
+    await lab.sleep(lab.leaseMs);
+    let abortedAtMs = 0;
+    turn.signal.addEventListener('abort', () => {
+      abortedAtMs = lab.nowMs;
+    });
+
+    await lab.nextBeat(a);
+    const cutAtMs = lab.nowMs;
+    a.cut();
+    await lab.watch(lab.deathBoundMs, () => next.state !== 'waiting');
+
+    claimEqual(next.state, 'resolved', 'the next turn');
+    claim(abortedAtMs !== 0 && abortedAtMs < next.atMs!, `aborted at ${abortedAtMs}, granted at ${next.atMs}`);
+    claimEqual(lossOf(turn), 'expired', 'why it was lost');
+    const trustedMs = abortedAtMs - cutAtMs;
+    claim(trustedMs <= lab.trustMs + lab.slackMs, `believed for ${trustedMs} ms without an answer`);
+    claim(trustedMs >= lab.trustMs - lab.beatMs - lab.slackMs, `believed for only ${trustedMs} ms`);
+  }),
+
+  promised(9, 'no answer is not loss until the local deadline', async (lab) => {
+    for (const way of ['all', 'answers', 'requests'] as const) {
+      const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+      const turn = await lab.take(a, way);
+      const next = lab.follow(lab.take(b, way));
+      await lab.nextBeat(a);
+
+      a.cut(way);
+      await lab.watch(lab.trustMs - 1.5 * lab.beatMs - lab.slackMs);
+      claim(believes(turn), `lost before the deadline (${way})`);
+      a.heal();
+      await lab.watch(lab.leaseMs * 2);
+
+      claim(believes(turn), `lost although the answers came again in time (${way})`);
+      claimEqual(next.state, 'waiting', 'the next turn');
+      await turn.release();
+      await lab.until(lab.slackMs, () => next.state === 'resolved', 'the next turn');
+    }
+  }),
+
+  promised(9, 'when only the answers are lost, the signal aborts first as well', async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const turn = await lab.take(a, 'k');
+    const next = lab.follow(lab.take(b, 'k'));
+
+    a.cut('answers');
+    await lab.watch(lab.trustMs + lab.slackMs, () => turn.signal.aborted);
+
+    claimEqual(lossOf(turn), 'expired', 'why it was lost');
+    await lab.watch(lab.deathBoundMs, () => next.state !== 'waiting');
+    claimEqual(next.state, 'resolved', 'the next turn');
+  }),
+
+  promised(
+    9,
+    "'not yours' is loss at once",
+    async (lab) => {
+      const a = await lab.replica();
+      const turn = await lab.take(a, 'k');
+      await lab.sleep(lab.leaseMs);
+
+      await lab.mesh.server.wipe?.();
+      await lab.watch(lab.beatMs + lab.slackMs, () => turn.signal.aborted);
+
+      claimEqual(lossOf(turn), 'superseded', 'why it was lost');
+      claim(!believes(turn), 'the holder still believes');
+    },
+    { needs: ['wipe'] },
+  ),
+
+  promised(11, undefined, async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const state = new FencedRegister();
+    const replies: string[] = [];
+    const reply = (turn: { assertHeld(): void }, text: string): void => {
+      turn.assertHeld();
+      replies.push(text);
+    };
+    const old = await lab.take(a, 'k');
+    const next = lab.take(b, 'k');
+    a.freeze();
+    const turn = await lab.within(lab.deathBoundMs, next, 'the next turn');
+    claim(state.write(turn.fence, 'new'), 'the write of the holder was refused');
+    reply(turn, 'new');
+
+    a.thaw();
+    // What a holder would do that was stopped in the middle of its work, and goes on with the next line of it.
+    const written = state.write(old.fence, 'old');
+    await claimRejects(
+      (async () => reply(old, 'old'))(),
+      ['expired', 'superseded'],
+      'the reply of the holder that lost its turn',
+    );
+
+    claim(!written, `a write under the lost fence ${old.fence} passed after one under ${turn.fence}`);
+    claimEqual([state.value, replies], ['new', ['new']], 'what was written and sent');
+  }),
+
+  promised(12, undefined, async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    for (const round of [1, 2, 3]) {
+      const held = await lab.take(a, 'k');
+      const next = lab.take(b, 'k');
+      await lab.sleep(lab.slackMs);
+
+      b.cut('pushes');
+      await held.release();
+      const turn = await lab.within(lab.beatMs + lab.slackMs, next, `a grant without notification (${round})`);
+      b.heal();
+      await turn.release();
+    }
+  }),
+
+  promised(12, 'also of a leadership, and when no notification ever arrives', async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    b.cut('pushes');
+    for (let round = 0; round < 4; round++) {
+      const led = await lab.lead(a, 'name');
+      const next = lab.lead(b, 'name');
+      await lab.sleep(lab.beatMs * 3);
+
+      await led.resign();
+      await (await lab.within(lab.beatMs + lab.slackMs, next, 'an election without notification')).resign();
+    }
+  }),
+
+  promised(13, undefined, async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const retryMs = lab.beatMs + lab.slackMs;
+    await lab.nextBeat(a);
+    a.loseAnswers({ next: 1, of: 'apply' });
+    const turn = await lab.within(retryMs, lab.take(a, 'k'), 'a reservation whose answer was lost');
+    claimEqual(await lab.places(), 1, 'places taken');
+    const next = lab.follow(lab.take(b, 'k'));
+    await lab.sleep(lab.slackMs);
+    await lab.nextBeat(a);
+
+    a.loseAnswers({ next: 1, of: 'apply' });
+    const released = lab.within(retryMs, turn.release(), 'a release whose answer was lost');
+    await lab.until(lab.slackMs, () => next.state === 'resolved', 'the next turn');
+    await released;
+    await lab.watch(lab.beatMs * 2);
+
+    claim(believes(next.value!), 'the repeated release took the turn of somebody else');
+    await next.value?.release();
+    claimEqual(await lab.places(), 0, 'places left behind');
+  }),
+
+  promised(13, 'also a candidacy', async (lab) => {
+    const a = await lab.replica();
+    await lab.nextBeat(a);
+    a.loseAnswers({ next: 1, of: 'apply' });
+
+    const leadership = await lab.within(lab.beatMs + lab.slackMs, lab.tryLead(a, 'name'), 'an attempt to lead');
+
+    claim(leadership !== null, 'nobody leads, and the attempt found somebody leading: itself');
+    await leadership.resign();
+    claimEqual(await lab.places(), 0, 'places left behind');
+  }),
+
+  promised(13, 'also a request that reaches the store twice, at once or after others', async (lab) => {
+    for (const afterMs of [0, lab.beatMs / 4]) {
+      const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+      const key = `k${afterMs}`;
+      a.repeatRequests({ next: 1, of: 'apply' }, afterMs);
+      const turn = await lab.take(a, key);
+      await turn.release();
+      const other = await lab.take(a, `${key} other`);
+      await lab.sleep(lab.beatMs / 3);
+
+      const next = await lab.atOnce(lab.take(b, key), 'the turn of another replica');
+      await Promise.all([next.release(), other.release()]);
+      claimEqual(await lab.places(), 0, 'places left behind');
+    }
+  }),
+
+  promised(14, undefined, async (lab) => {
+    const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
+    const turn = await lab.take(a, 'held');
+    const leadership = await lab.lead(a, 'name');
+    const busy = await lab.take(c, 'waited for');
+    const waiting = lab.follow(lab.take(a, 'waited for'));
+    await lab.sleep(lab.slackMs);
+    const successors = [lab.take(b, 'held'), lab.lead(b, 'name')];
+    const behind = lab.take(b, 'waited for');
+    await lab.sleep(lab.slackMs);
+
+    const stopped = a.coordinator.stop();
+    claimEqual([lossOf(turn), lossOf(leadership)], ['stopped', 'stopped'], 'why they were lost');
+    await lab.atOnce(Promise.all([stopped, ...successors]), 'the hand-over of what a stopped replica held');
+    await busy.release();
+    await lab.atOnce(behind, 'the turn behind the ticket of a stopped replica');
+
+    claimEqual([waiting.state, waiting.error], ['rejected', 'stopped'], 'the call that waited');
+  }),
+];
+
+/** State that keeps the newest fence it has seen, as every StateStore does. */
+class FencedRegister {
+  value = '';
+  #newest = 0;
+
+  write(fence: number, value: string): boolean {
+    if (fence < this.#newest) return false;
+    this.#newest = fence;
+    this.value = value;
+    return true;
+  }
+}
