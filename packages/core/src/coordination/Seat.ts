@@ -5,12 +5,13 @@ import {
   type LeaseLostReason,
   LifecycleError,
 } from '../errors.js';
-import { elapsedMs, type Instant, instant, type Timer } from '../time/clock.js';
+import { type Instant, instant } from '../time/clock.js';
 import { Batches, type Pending } from './batches.js';
 import { Heartbeat } from './Heartbeat.js';
 import type { Hold } from './held.js';
 import { Lease } from './lease.js';
 import type { Settings } from './options.js';
+import { Reachability } from './Reachability.js';
 import {
   type Adoption,
   type ApplyAnswer,
@@ -26,7 +27,9 @@ import {
 } from './store.js';
 import { Tickets } from './Tickets.js';
 import type { AcquireTurnOptions, CoordinatorEvents } from './types.js';
+import { Wakes } from './Wakes.js';
 import type { Place } from './waiting.js';
+import { answerWithin, asError } from './within.js';
 
 /** What a seat tells the coordinator it belongs to. */
 export interface SeatHost {
@@ -51,8 +54,6 @@ export interface SeatHost {
  */
 type Phase = 'off' | 'joining' | 'joined' | 'leaving' | 'replaced';
 
-/** More answered heartbeats in a row than this without their ping mean that pushes do not arrive. */
-const PINGS_MISSED = 2;
 /** So many former epochs are remembered, to tell whoever comes with their tickets why they ended. */
 const FORMER_KEPT = 64;
 
@@ -65,6 +66,8 @@ export class Seat {
   readonly #batches: Batches;
   readonly #heartbeat: Heartbeat;
   readonly #tickets: Tickets;
+  readonly #wakes: Wakes;
+  readonly #backend: Reachability;
   readonly #former = new Map<number, LeaseLostReason>();
 
   #phase: Phase = 'off';
@@ -77,17 +80,10 @@ export class Seat {
   #eraSinceMs = 0;
   #isQuarantined = false;
 
-  #isDown = false;
-  #downTimer: Timer | undefined;
   #lastError = new Error('The backend did not answer.');
-  #whenUp: (() => void)[] = [];
-
   #beats = 0;
   /** What the heartbeat under way lists. */
   #view: readonly Grant[] = [];
-  #pingsMissed = 0;
-  #unsubscribe: (() => Promise<void>) | undefined;
-
   constructor(host: SeatHost, store: Store) {
     this.#host = host;
     this.#store = store;
@@ -97,7 +93,7 @@ export class Seat {
     this.#batches = new Batches({
       clock,
       attemptMs: timing.attemptMs,
-      canSend: () => (this.#phase === 'joined' && !this.#isDown) || this.#phase === 'leaving',
+      canSend: () => (this.#phase === 'joined' && !this.isDown) || this.#phase === 'leaving',
       send: (batch, ops) => this.#store.apply({ epoch: this.#epoch, instance: this.#instance, batch, ops }),
       onAnswer: (answer, pending) => this.#onApplied(answer, pending),
       onFailure: (error) => this.#onFailure(error),
@@ -117,6 +113,14 @@ export class Seat {
       emit: (event, payload) => host.emit(event, payload),
       beatNow: () => this.beatNow(),
     });
+    this.#wakes = new Wakes({
+      clock,
+      store,
+      limitMs: timing.beatMs,
+      onPush: (push) => this.#onPush(push),
+      onDegraded: () => host.emit('wakeDegraded', {}),
+    });
+    this.#backend = new Reachability(clock, timing.attemptMs, () => this.#goDown());
   }
 
   get epoch(): number {
@@ -124,7 +128,7 @@ export class Seat {
   }
 
   get isDown(): boolean {
-    return this.#isDown;
+    return this.#backend.isDown;
   }
 
   // ── Joining ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,11 +170,8 @@ export class Seat {
   async #tryJoin(): Promise<JoinAnswer | Error> {
     const { clock, timing, replicaId } = this.#settings;
     const instance = this.#instance;
-    if (this.#unsubscribe === undefined) {
-      const subscribed = await this.#within(() => this.#subscribe(), timing.beatMs);
-      if (subscribed instanceof Error) return subscribed;
-      this.#unsubscribe = subscribed;
-    }
+    const deaf = await this.#wakes.open(instance);
+    if (deaf !== undefined) return deaf;
     const sentAt = instant(clock);
     const request = {
       replicaId,
@@ -180,7 +181,7 @@ export class Seat {
       adopts: this.#host.adopts(),
       seen: this.#seen,
     };
-    const answer = await this.#within(() => this.#store.join(request), timing.beatMs);
+    const answer = await answerWithin(clock, timing.beatMs, () => this.#store.join(request));
     if (answer instanceof Error || answer.kind !== 'joined') return answer;
     if (this.#phase === 'joining' && this.#instance === instance) this.#sitDown(answer, sentAt);
     else void this.#store.leave({ epoch: answer.epoch, instance }).catch(() => {});
@@ -193,7 +194,6 @@ export class Seat {
     this.#note(answer.epoch);
     this.#phase = 'joined';
     this.#beats = 0;
-    this.#pingsMissed = 0;
     this.#noteEra(answer.era, answer.quarantined);
     this.#trust(sentAt);
     this.#heartbeat.schedule(sentAt, this.#nextBeatMs(sentAt));
@@ -202,10 +202,6 @@ export class Seat {
 
   #config(): MeshConfig {
     return { format: FORMAT, leaseMs: this.#settings.timing.leaseMs, shards: this.#host.shards };
-  }
-
-  #subscribe(): Promise<() => Promise<void>> {
-    return this.#store.subscribe(this.#instance, (push) => this.#onPush(push));
   }
 
   // ── Ending ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -231,10 +227,10 @@ export class Seat {
     const { clock, timing } = this.#settings;
     // Releases of finished work go first: leaving would hand that work to somebody else.
     this.#batches.kick();
-    await this.#within(() => this.#batches.idle(), untilMs - clock.monotonicMs());
+    await answerWithin(clock, untilMs - clock.monotonicMs(), () => this.#batches.idle());
     while (clock.monotonicMs() < untilMs) {
       const request = { epoch: this.#epoch, instance: this.#instance };
-      const answer = await this.#within(() => this.#store.leave(request), timing.beatMs);
+      const answer = await answerWithin(clock, timing.beatMs, () => this.#store.leave(request));
       if (!(answer instanceof Error)) return;
       await this.#pause();
     }
@@ -271,7 +267,7 @@ export class Seat {
     this.#stopClocks();
     this.#tickets.endAll('superseded');
     this.#remember('superseded');
-    this.#awaitAnswer();
+    this.#backend.expectAnswer();
     for (const pending of this.#batches.reset()) this.#carryOver(pending);
     void this.#joinAgain(former);
   }
@@ -308,24 +304,21 @@ export class Seat {
 
   /** Nothing is on its way any more, and nobody waits for it. */
   #drop(reason: LeaseLostReason): void {
-    this.#isDown = false;
     for (const pending of this.#batches.reset()) {
       if (isTaking(pending)) pending.reject(new LeaseLostError(reason));
       else pending.settle(null);
     }
-    this.#wakeUps();
+    this.#backend.reset();
   }
 
   #stopClocks(): void {
     this.#lease.end();
     this.#heartbeat.stop();
-    this.#stopDownTimer();
+    this.#backend.stop();
   }
 
   async #detach(): Promise<void> {
-    const unsubscribe = this.#unsubscribe;
-    this.#unsubscribe = undefined;
-    await unsubscribe?.().catch(() => {});
+    await this.#wakes.close();
     await this.#store.close().catch(() => {});
   }
 
@@ -370,15 +363,14 @@ export class Seat {
     for (const ticket of answer.lost) this.#tickets.onLost(ticket);
     this.#trust(sentAt);
     this.#onNews(answer.news, answer.era);
-    this.#countPing();
+    this.#wakes.expectPing(this.#instance);
     this.#batches.kick();
     return answer.more ? 0 : this.#nextBeatMs(sentAt);
   }
 
   #nextBeatMs(sentAt: Instant): number {
     const { beatMs, quarantineMs } = this.#settings.timing;
-    const isDeaf = this.#pingsMissed > PINGS_MISSED && this.#tickets.hasWaiting();
-    const everyMs = isDeaf ? beatMs / 8 : beatMs;
+    const everyMs = this.#wakes.areDeaf && this.#tickets.hasWaiting() ? beatMs / 8 : beatMs;
     if (!this.#isQuarantined) return everyMs;
     return Math.min(everyMs, Math.max(1, this.#eraSinceMs + quarantineMs - sentAt.monotonicMs));
   }
@@ -386,12 +378,7 @@ export class Seat {
   #trust(sentAt: Instant): void {
     this.#lease.extend(sentAt);
     if (!this.#lease.check()) return;
-    this.#stopDownTimer();
-    if (this.#isDown) {
-      this.#isDown = false;
-      this.#host.cameBack();
-    }
-    this.#wakeUps();
+    if (this.#backend.answered()) this.#host.cameBack();
     this.#tickets.deliverAll();
   }
 
@@ -399,34 +386,11 @@ export class Seat {
     this.#tickets.lapse();
     // Holders that let go need not wait for an answer: their key is free by the lease, if not by the release.
     for (const pending of this.#batches.all()) if (!isTaking(pending)) pending.reject(this.#lastError);
-    this.#awaitAnswer();
+    this.#backend.expectAnswer();
     this.beatNow();
   }
 
-  /** Unless the store answers soon, it is down. */
-  #awaitAnswer(): void {
-    if (!this.#isDown && this.#downTimer === undefined) this.#judgeLater(false);
-  }
-
-  /** A process that was paused meanwhile has not given the store its time to answer: once more. */
-  #judgeLater(isSecond: boolean): void {
-    const { clock, timing } = this.#settings;
-    const since = instant(clock);
-    this.#downTimer = clock.setTimer(timing.attemptMs, () => {
-      const wasPaused = elapsedMs(clock, since) > 2 * timing.attemptMs;
-      if (wasPaused && !isSecond) this.#judgeLater(true);
-      else this.#goDown();
-    });
-  }
-
-  #stopDownTimer(): void {
-    if (this.#downTimer !== undefined) this.#settings.clock.clearTimer(this.#downTimer);
-    this.#downTimer = undefined;
-  }
-
   #goDown(): void {
-    this.#downTimer = undefined;
-    this.#isDown = true;
     const error = unavailable('Waiting ended', this.#lastError);
     this.#tickets.refuseWaiting(error);
     for (const pending of this.#batches.recall((each) => isTaking(each) && !each.sent)) pending.reject(error);
@@ -442,11 +406,7 @@ export class Seat {
   up(): Promise<void> {
     const isOver = this.#phase === 'off' || this.#phase === 'replaced';
     if (isOver || (this.#phase === 'joined' && this.#lease.check())) return Promise.resolve();
-    return new Promise((resolve) => this.#whenUp.push(resolve));
-  }
-
-  #wakeUps(): void {
-    for (const wake of this.#whenUp.splice(0)) wake();
+    return this.#backend.nextAnswer();
   }
 
   #noteEra(era: number, isQuarantined: boolean): void {
@@ -461,22 +421,6 @@ export class Seat {
     this.#host.emit('quarantine', { untilMs: clock.wallMs() + timing.quarantineMs, cause });
   }
 
-  /** Every heartbeat brings a ping by the way of pushes. Where it stays away, they do. */
-  #countPing(): void {
-    this.#pingsMissed += 1;
-    if (this.#pingsMissed !== PINGS_MISSED + 1) return;
-    this.#host.emit('wakeDegraded', {});
-    void this.#subscribeAgain();
-  }
-
-  async #subscribeAgain(): Promise<void> {
-    const renewed = await this.#within(() => this.#subscribe(), this.#settings.timing.beatMs);
-    if (renewed instanceof Error) return;
-    const former = this.#phase === 'joined' ? this.#unsubscribe : renewed;
-    if (this.#phase === 'joined') this.#unsubscribe = renewed;
-    await former?.().catch(() => {});
-  }
-
   // ── Calls ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Takes a place; `null` where none was given (busy, or a duplicate). */
@@ -485,7 +429,7 @@ export class Seat {
       onRefused(this.#endedError());
       return;
     }
-    if (this.#isDown) {
+    if (this.isDown) {
       onRefused(unavailable(`${op.op}()`, this.#lastError));
       return;
     }
@@ -517,7 +461,7 @@ export class Seat {
   }
 
   acquire(place: Place, options: AcquireTurnOptions, isCampaign = false): Promise<Hold> {
-    if (this.#isDown && !isCampaign && place.stage === 'open' && !options.signal?.aborted) {
+    if (this.isDown && !isCampaign && place.stage === 'open' && !options.signal?.aborted) {
       const error = unavailable('acquireTurn()', this.#lastError);
       this.#tickets.refuse(place, error);
       return Promise.reject(error);
@@ -580,7 +524,7 @@ export class Seat {
     if (push.epoch !== this.#epoch || this.#phase !== 'joined') return;
     switch (push.kind) {
       case 'ping':
-        this.#pingsMissed = 0;
+        this.#wakes.heardPing();
         break;
       case 'grant':
         this.#note(push.fence);
@@ -615,27 +559,10 @@ export class Seat {
       clock.setTimer(timing.attemptMs * (0.25 + clock.random() / 2), resolve);
     });
   }
-
-  /** What the call gives, or an error when it fails or takes too long. */
-  #within<T>(call: () => Promise<T>, limitMs: number): Promise<T | Error> {
-    const { clock } = this.#settings;
-    return new Promise((resolve) => {
-      const timer = clock.setTimer(limitMs, () => resolve(new Error('The backend did not answer.')));
-      const end = (value: T | Error): void => {
-        clock.clearTimer(timer);
-        resolve(value);
-      };
-      call().then(end, (error: unknown) => end(asError(error)));
-    });
-  }
 }
 
 function isTaking(pending: Pending): boolean {
   return pending.op.op !== 'release';
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }
 
 function unavailable(what: string, cause: Error): CoordinationUnavailableError {
