@@ -1,8 +1,11 @@
 // For whoever writes a backend or a provider.
 export type { BringsState } from './bot/options.js';
 export type { CoordinatorOptions } from './coordination/options.js';
+export { recordFromJson, recordToJson } from './coordination/record/record-json.js';
 export { StoreCoordinator, type StoreCoordinatorOptions } from './coordination/StoreCoordinator.js';
 export * from './coordination/store.js';
+export * as transitions from './coordination/transitions.js';
+export { emptyRecord, type MeshRecord, type Moment, type Outgoing } from './coordination/transitions.js';
 export type {
   AcquireTurnOptions,
   AdoptedMessage,
@@ -13,9 +16,6 @@ export type {
   Leadership,
   Ticket,
 } from './coordination/types.js';
-export type { IncomingMessage, Intake, Provider, Reply, SendContext } from './providers/provider.js';
-export type { StateStore, StoredState } from './state/state-store.js';
-export { type Clock, systemClock, type Timer } from './time/clock.js';
 export {
   BadInputError,
   ConfigError,
@@ -25,3 +25,6 @@ export {
   LifecycleError,
   StaleFenceError,
 } from './errors.js';
+export type { IncomingMessage, Intake, Provider, Reply, SendContext } from './providers/provider.js';
+export type { StateStore, StoredState } from './state/state-store.js';
+export { type Clock, systemClock, type Timer } from './time/clock.js';
