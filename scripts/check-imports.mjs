@@ -161,7 +161,8 @@ function checkWorkspace(file, specifier, target, files) {
     .slice(0, specifier.startsWith('@') ? 2 : 1)
     .join('/');
   const entry = specifier.slice(name.length);
-  const isTestCode = isTest(file) || root === 'tests/' || root === 'bench/';
+  // An example may put replicas on a stage, and faults before them.
+  const isTestCode = isTest(file) || root === 'tests/' || root === 'bench/' || root.startsWith('examples/');
   if (name.startsWith('@botmesh/') && entry !== '') {
     if (entry === '/testing' && !isTestCode) return `imports ${specifier}. Only tests import testing`;
     if (!['/spi', '/testing'].includes(entry)) {

@@ -1,0 +1,45 @@
+import { type Bot, type Context, flow } from '@botmesh/core';
+
+const LONGEST_QUOTE = 60;
+
+export interface Memory {
+  /** How many messages of this chat were answered. */
+  count?: number;
+}
+
+type Ctx = Context<Memory>;
+
+/** What the bot says: the same on every replica. `sleep` is the replica's own: it stands still while the replica does. */
+export function teach(bot: Bot<Memory>, sleep: (ms: number, signal: AbortSignal) => Promise<void>): void {
+  bot.use(async (ctx, next) => {
+    ctx.state.count = (ctx.state.count ?? 0) + 1;
+    await next();
+  });
+  bot.when(/^(hi|hello|hey)\b/i, (ctx) => answer(ctx, 'Hello!'));
+  bot.when(/^slow(?: (\d{1,3}))?$/i, async (ctx) => {
+    const seconds = Number(ctx.match[1] ?? 2);
+    await sleep(seconds * 1000, ctx.signal);
+    await answer(ctx, `That took ${seconds} s.`);
+  });
+  bot.use(
+    flow('signup')
+      .ask((ctx) => signed(ctx, 'What is your name?'), 'name')
+      .say((ctx, c) => signed(ctx, `Nice to meet you, ${quote(c.state.name)}!`)),
+  );
+  bot.use((ctx) => answer(ctx, ctx.message.text === '' ? 'You said nothing.' : `You said: ${quote(ctx.message.text)}`));
+}
+
+function answer(ctx: Ctx, text: string): Promise<void> {
+  return ctx.reply(signed(ctx, text));
+}
+
+function signed(ctx: Ctx, text: string): string {
+  const again = ctx.attempt > 1 ? ', taken over' : '';
+  return `${text} (replica ${ctx.replicaId}, message ${ctx.state.count} of this chat${again})`;
+}
+
+function quote(text: string): string {
+  const letters = [...text.slice(0, 2 * LONGEST_QUOTE)];
+  const isLong = letters.length > LONGEST_QUOTE || text.length > 2 * LONGEST_QUOTE;
+  return isLong ? `${letters.slice(0, LONGEST_QUOTE).join('')}… (${text.length} characters)` : text;
+}
