@@ -3,8 +3,8 @@
  * Every backend makes these steps in its own language; the differential runner holds it to the answers given here.
  */
 import { run } from './record/operations.js';
-import { ADOPT_SHARE, bury, detach, isGranted, offer, push, remove, settle } from './record/queues.js';
-import type { Entry, MeshRecord, Moment, Outgoing, Row } from './record/record.js';
+import { ADOPT_SHARE, bury, detach, headOf, isGranted, offer, push, remove, settle } from './record/queues.js';
+import type { Entry, Ledger, Moment, Outgoing, Row } from './record/record.js';
 import { admit, begin, configOf, isOver, noteSeen, type Step, stamp, startEra } from './record/step.js';
 import type {
   ApplyAnswer,
@@ -24,6 +24,7 @@ export {
   type Entry,
   emptyRecord,
   inspect,
+  type Ledger,
   type MeshRecord,
   type Message,
   type Moment,
@@ -36,7 +37,7 @@ const FORGET_SHARE = 1024;
 /** Live rows this many leases old no longer pin the configuration. */
 const STALE_PIN_LEASES = 3;
 
-export function join(record: MeshRecord, request: JoinRequest, moment: Moment, pushes: Outgoing[]): JoinAnswer {
+export function join(record: Ledger, request: JoinRequest, moment: Moment, pushes: Outgoing[]): JoinAnswer {
   const step = begin(record, moment, pushes);
   const found = pin(step, request.config);
   if (found !== null) return { kind: 'refused', found };
@@ -104,7 +105,7 @@ function replace(step: Step, row: Row): void {
   }
   for (const entry of [...row.tickets.values()]) {
     if (entry.fence !== 0) continue;
-    if (step.record.queues.get(entry.key)?.[0] === entry) settle(step, entry.key);
+    if (headOf(step, entry.key) === entry) settle(step, entry.key);
   }
 }
 
@@ -129,7 +130,7 @@ function addRow(step: Step, request: JoinRequest, former: Row | undefined): Row 
   return row;
 }
 
-export function apply(record: MeshRecord, request: ApplyRequest, moment: Moment, pushes: Outgoing[]): ApplyAnswer {
+export function apply(record: Ledger, request: ApplyRequest, moment: Moment, pushes: Outgoing[]): ApplyAnswer {
   const step = begin(record, moment, pushes, request.batch);
   const me = admit(step, request.epoch, request.instance);
   if (me === 'dead' || me === 'replaced') return { kind: me };
@@ -145,7 +146,7 @@ export function apply(record: MeshRecord, request: ApplyRequest, moment: Moment,
   return me.reply;
 }
 
-export function beat(record: MeshRecord, request: BeatRequest, moment: Moment, pushes: Outgoing[]): BeatAnswer {
+export function beat(record: Ledger, request: BeatRequest, moment: Moment, pushes: Outgoing[]): BeatAnswer {
   const step = begin(record, moment, pushes);
   const me = admit(step, request.epoch, request.instance);
   if (me === 'dead' || me === 'replaced') return { kind: me };
@@ -212,13 +213,13 @@ function compareView(step: Step, me: Row, request: BeatRequest): Grant[] {
 
 /** The caller waits for this entry: tell it of a grant it missed, or grant what a server change left open. */
 function deliver(step: Step, entry: Entry): void {
-  if (step.record.queues.get(entry.key)?.[0] !== entry) return;
+  if (headOf(step, entry.key) !== entry) return;
   if (!isGranted(step, entry)) settle(step, entry.key);
   else if (entry.fence <= step.stampBefore) step.grants.push({ key: entry.key, seq: entry.seq, fence: entry.fence });
 }
 
 function confirm(step: Step, entry: Entry, ticket: Grant): boolean {
-  if (entry.fence !== ticket.fence || step.record.queues.get(entry.key)?.[0] !== entry) return false;
+  if (entry.fence !== ticket.fence || headOf(step, entry.key) !== entry) return false;
   entry.era = step.record.era;
   return true;
 }
@@ -249,12 +250,12 @@ function lookAround(step: Step, me: Row, answered: number): boolean {
 function forgetExpired(step: Step): void {
   let left = FORGET_SHARE;
   for (const [name, untilMs] of step.record.done) {
-    if (untilMs > step.nowMs || left-- === 0) return;
+    if (untilMs > step.wallMs || left-- === 0) return;
     step.record.done.delete(name);
   }
 }
 
-export function leave(record: MeshRecord, request: LeaveRequest, moment: Moment, pushes: Outgoing[]): void {
+export function leave(record: Ledger, request: LeaveRequest, moment: Moment, pushes: Outgoing[]): void {
   const step = begin(record, moment, pushes);
   const row = record.live.get(request.epoch);
   if (row === undefined || row.instance !== request.instance) return;
@@ -264,7 +265,7 @@ export function leave(record: MeshRecord, request: LeaveRequest, moment: Moment,
 }
 
 /** Declares an epoch dead at once: for tests, and for operators who know. */
-export function kill(record: MeshRecord, epoch: number, moment: Moment, pushes: Outgoing[]): void {
+export function kill(record: Ledger, epoch: number, moment: Moment, pushes: Outgoing[]): void {
   const step = begin(record, moment, pushes);
   const row = record.live.get(epoch);
   if (row !== undefined) bury(step, row);

@@ -1,7 +1,7 @@
 /** The operations of a batch: reserve, try, accept, release. */
 import type { Op, Taken } from '../store.js';
 import { bury, detach, hold, remove, settle } from './queues.js';
-import type { Entry, Message, Row } from './record.js';
+import type { Entry, Message, Queue, Row } from './record.js';
 import { isOver, type Step, stamp } from './step.js';
 
 export function run(step: Step, me: Row, op: Op): Taken | null {
@@ -45,8 +45,8 @@ export function enqueue(step: Step, me: Row, key: string, message: Message | nul
 }
 
 /** Buries the owner of the head if its lease is over, so that nobody queues behind the dead. */
-export function clearWay(step: Step, me: Row, queue: Entry[]): void {
-  const head = queue[0];
+export function clearWay(step: Step, me: Row, queue: Queue): void {
+  const head = queue.at(0);
   if (head === undefined) return;
   const owner = step.record.live.get(head.owner);
   if (owner === undefined) settle(step, head.key);
@@ -67,7 +67,7 @@ export function accept(step: Step, me: Row, op: Op & { op: 'accept' }): Taken | 
   const { id, body, maxAttempts, dedupeMs } = op;
   if (id !== null) {
     const name = idName(op.key, id);
-    if (record.taken.has(name) || (record.done.get(name) ?? 0) > step.nowMs) return null;
+    if (record.taken.has(name) || (record.done.get(name) ?? 0) > step.wallMs) return null;
     record.done.delete(name);
     record.taken.add(name);
   }
@@ -92,7 +92,7 @@ export function forget(step: Step, key: string, message: Message, isDone: boolea
   if (message.id === null) return;
   const name = idName(key, message.id);
   step.record.taken.delete(name);
-  if (isDone) step.record.done.set(name, step.nowMs + message.dedupeMs);
+  if (isDone) step.record.done.set(name, step.wallMs + message.dedupeMs);
 }
 
 /** No two pairs of key and id have one name, whatever characters they hold. */

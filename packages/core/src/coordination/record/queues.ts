@@ -5,6 +5,11 @@ import { type Step, stamp } from './step.js';
 
 /** No answer hands out more messages than this. */
 export const ADOPT_SHARE = 64;
+
+export function headOf(step: Step, key: string): Entry | undefined {
+  return step.record.queues.get(key)?.at(0);
+}
+
 export function isGranted(step: Step, entry: Entry): boolean {
   return entry.fence !== 0 && entry.era === step.record.era;
 }
@@ -17,7 +22,7 @@ export function settle(step: Step, key: string): void {
   const { record } = step;
   const queue = record.queues.get(key);
   if (queue === undefined) return;
-  for (let head = queue[0]; head !== undefined; head = queue[0]) {
+  for (let head = queue.at(0); head !== undefined; head = queue.at(0)) {
     const owner = record.live.get(head.owner);
     if (owner !== undefined) {
       if (isGranted(step, head)) return;
@@ -108,7 +113,7 @@ export function park(step: Step, entry: Entry, message: Message): void {
 export function takeOut(step: Step, entry: Entry): void {
   const queue = step.record.queues.get(entry.key);
   if (queue === undefined) return;
-  if (queue[0] === entry) queue.shift();
+  if (queue.at(0) === entry) queue.shift();
   else {
     const at = queue.indexOf(entry);
     if (at !== -1) queue.splice(at, 1);
@@ -121,7 +126,7 @@ export function bury(step: Step, row: Row): void {
   record.live.delete(row.epoch);
   for (const entry of row.tickets.values()) {
     // Those further back are skipped when they come to the head.
-    if (record.queues.get(entry.key)?.[0] === entry) settle(step, entry.key);
+    if (headOf(step, entry.key) === entry) settle(step, entry.key);
   }
 }
 
@@ -131,7 +136,7 @@ export function push(step: Step, to: Row, what: Push): void {
 
 export function remove(step: Step, owner: Row, entry: Entry): void {
   owner.tickets.delete(entry.seq);
-  const wasHead = step.record.queues.get(entry.key)?.[0] === entry;
+  const wasHead = headOf(step, entry.key) === entry;
   takeOut(step, entry);
   if (wasHead) settle(step, entry.key);
 }
@@ -140,5 +145,5 @@ export function remove(step: Step, owner: Row, entry: Entry): void {
 export function detach(step: Step, owner: Row, entry: Entry): void {
   owner.tickets.delete(entry.seq);
   entry.owner = 0;
-  if (step.record.queues.get(entry.key)?.[0] === entry) settle(step, entry.key);
+  if (headOf(step, entry.key) === entry) settle(step, entry.key);
 }

@@ -45,7 +45,23 @@ export interface Row {
   batch: number;
   reply: ApplyAnswer | null;
   /** Its entries by seq. */
-  readonly tickets: Map<number, Entry>;
+  readonly tickets: Pick<Map<number, Entry>, 'get' | 'set' | 'delete' | 'keys' | 'values' | 'size'>;
+}
+
+/** What the steps need of a queue: an array of entries is one. */
+export type Queue = Pick<Entry[], 'at' | 'push' | 'shift' | 'indexOf' | 'splice'>;
+
+/**
+ * What the steps need of a record. A MeshRecord is one; a backend whose steps run in this process may keep the parts
+ * elsewhere (rows of a table) and read only what a step touches.
+ */
+export interface Ledger extends Pick<MeshRecord, 'config' | 'run' | 'era' | 'quarantineMs' | 'last'> {
+  readonly live: Pick<Map<number, Row>, 'get' | 'set' | 'delete' | 'values'>;
+  readonly queues: Pick<Map<string, Queue>, 'get' | 'set' | 'has' | 'delete'>;
+  readonly orphans: Pick<Set<string>, 'add' | 'delete' | 'size'> & Iterable<string>;
+  readonly taken: Pick<Set<string>, 'add' | 'delete' | 'has'>;
+  readonly done: Pick<Map<string, number>, 'get' | 'set' | 'delete'> & Iterable<[string, number]>;
+  readonly parked: Pick<ParkedView[], 'push'>;
 }
 
 /** The whole shared record of one shard. */
@@ -88,7 +104,10 @@ export function emptyRecord(): MeshRecord {
 
 /** What the server knows when a step runs. */
 export interface Moment {
+  /** Judges leases. */
   readonly nowMs: number;
+  /** Gives stamps and the time for which ids are remembered, where another clock than that of the leases does: it must go on rising across restarts of the host. */
+  readonly wallMs?: number;
   /** Changes whenever the server may have lost writes. */
   readonly run: string;
 }

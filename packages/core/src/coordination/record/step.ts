@@ -1,12 +1,13 @@
 /** One step under way, and what may be decided in it: the stamps, the era, who may act, who may bear witness. */
 import type { Adoption, Grant, MeshConfig, ParkedNotice } from '../store.js';
 import { timing } from '../timing.js';
-import type { Entry, MeshRecord, Moment, Outgoing, Row } from './record.js';
+import type { Entry, Ledger, Moment, Outgoing, Row } from './record.js';
 
 /** One step under way: the record, the moment, who runs it, and what it causes. */
 export interface Step {
-  readonly record: MeshRecord;
+  readonly record: Ledger;
   readonly nowMs: number;
+  readonly wallMs: number;
   me: Row | null;
   readonly batch: number;
   /** The last stamp given before this step: greater fences were given in it. */
@@ -19,10 +20,11 @@ export interface Step {
   readonly pushes: Outgoing[];
 }
 
-export function begin(record: MeshRecord, moment: Moment, pushes: Outgoing[], batch = 0): Step {
+export function begin(record: Ledger, moment: Moment, pushes: Outgoing[], batch = 0): Step {
   const step: Step = {
     record,
     nowMs: moment.nowMs,
+    wallMs: moment.wallMs ?? moment.nowMs,
     me: null,
     batch,
     stampBefore: record.last,
@@ -55,11 +57,11 @@ export function startEra(step: Step, leaseMs: number): void {
 /** R8: stamps rise also when the counter was lost, because the clock went on. */
 export function stamp(step: Step): number {
   const { record } = step;
-  record.last = Math.max(record.last + 1, Math.floor(step.nowMs * 1000));
+  record.last = Math.max(record.last + 1, Math.floor(step.wallMs * 1000));
   return record.last;
 }
 
-export function noteSeen(record: MeshRecord, seen: number): void {
+export function noteSeen(record: Ledger, seen: number): void {
   if (seen > record.last) record.last = seen;
 }
 
