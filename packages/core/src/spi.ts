@@ -5,7 +5,17 @@ export { recordFromJson, recordToJson } from './coordination/record/record-json.
 export { StoreCoordinator, type StoreCoordinatorOptions } from './coordination/StoreCoordinator.js';
 export * from './coordination/store.js';
 export * as transitions from './coordination/transitions.js';
-export { emptyRecord, type MeshRecord, type Moment, type Outgoing } from './coordination/transitions.js';
+export {
+  type Entry as LedgerEntry,
+  emptyRecord,
+  type Ledger,
+  type MeshRecord,
+  type Message as LedgerMessage,
+  type Moment,
+  type Outgoing,
+  type Queue as LedgerQueue,
+  type Row as LedgerRow,
+} from './coordination/transitions.js';
 export type {
   AcquireTurnOptions,
   AdoptedMessage,

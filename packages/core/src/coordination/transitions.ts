@@ -29,6 +29,7 @@ export {
   type Message,
   type Moment,
   type Outgoing,
+  type Queue,
   type Row,
 } from './record/record.js';
 

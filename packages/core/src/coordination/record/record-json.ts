@@ -23,7 +23,7 @@ export function recordToJson(record: MeshRecord): string {
     format: FORMAT,
     ...rest,
     quarantineMs: quarantineMs === Number.POSITIVE_INFINITY ? null : quarantineMs,
-    live: [...live.values()].map((row) => ({ ...row, tickets: [...row.tickets.keys()] })),
+    live: [...live.values()].map((row) => ({ ...row, tickets: [...row.tickets.values()].map(({ seq }) => seq) })),
     queues: [...queues],
     orphans: [...orphans],
     taken: [...taken],

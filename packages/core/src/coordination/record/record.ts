@@ -45,22 +45,37 @@ export interface Row {
   batch: number;
   reply: ApplyAnswer | null;
   /** Its entries by seq. */
-  readonly tickets: Pick<Map<number, Entry>, 'get' | 'set' | 'delete' | 'keys' | 'values' | 'size'>;
+  readonly tickets: Table<number, Entry> & { readonly size: number };
 }
 
 /** What the steps need of a queue: an array of entries is one. */
 export type Queue = Pick<Entry[], 'at' | 'push' | 'shift' | 'indexOf' | 'splice'>;
+
+/** What the steps need of a map: a Map is one. */
+export interface Table<K, V> {
+  get(key: K): V | undefined;
+  set(key: K, value: V): unknown;
+  delete(key: K): unknown;
+  values(): Iterable<V>;
+}
+
+/** What the steps need of a set of names: a Set is one. */
+export interface Names {
+  has(name: string): boolean;
+  add(name: string): unknown;
+  delete(name: string): unknown;
+}
 
 /**
  * What the steps need of a record. A MeshRecord is one; a backend whose steps run in this process may keep the parts
  * elsewhere (rows of a table) and read only what a step touches.
  */
 export interface Ledger extends Pick<MeshRecord, 'config' | 'run' | 'era' | 'quarantineMs' | 'last'> {
-  readonly live: Pick<Map<number, Row>, 'get' | 'set' | 'delete' | 'values'>;
-  readonly queues: Pick<Map<string, Queue>, 'get' | 'set' | 'has' | 'delete'>;
-  readonly orphans: Pick<Set<string>, 'add' | 'delete' | 'size'> & Iterable<string>;
-  readonly taken: Pick<Set<string>, 'add' | 'delete' | 'has'>;
-  readonly done: Pick<Map<string, number>, 'get' | 'set' | 'delete'> & Iterable<[string, number]>;
+  readonly live: Table<number, Row>;
+  readonly queues: Omit<Table<string, Queue>, 'values'> & { has(key: string): boolean };
+  readonly orphans: Omit<Names, 'has'> & Iterable<string> & { readonly size: number };
+  readonly taken: Names;
+  readonly done: Omit<Table<string, number>, 'values'> & Iterable<[string, number]>;
   readonly parked: Pick<ParkedView[], 'push'>;
 }
 

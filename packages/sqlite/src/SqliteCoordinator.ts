@@ -1,0 +1,24 @@
+import { ConfigError, type CoordinatorOptions, StoreCoordinator } from '@botmesh/core/spi';
+import type { DriverName } from './driver.js';
+import { fileOf } from './namespace.js';
+import { SqliteStore } from './SqliteStore.js';
+
+export interface SqliteCoordinatorOptions extends CoordinatorOptions {
+  /** The database file, on a local disk of the host that all replicas run on. Made when it is not there. */
+  path: string;
+  /** Replicas of one namespace are one mesh. Another one than `botmesh` has a file of its own beside `path`. */
+  namespace?: string;
+  /** The library to use. Default: better-sqlite3 if it is installed, else Node's own. */
+  driver?: DriverName;
+}
+
+/** A mesh of the processes of one host, over one SQLite file. No server to run; a dead process is noticed at once. */
+export class SqliteCoordinator extends StoreCoordinator {
+  constructor(options: SqliteCoordinatorOptions) {
+    if (typeof options?.path !== 'string' || options.path === '') {
+      throw new ConfigError('SqliteCoordinator: path is missing. Pass { path } with the file to keep the mesh in.');
+    }
+    const { path, namespace, driver } = options;
+    super({ ...options, stores: [new SqliteStore({ path: fileOf(path, namespace), driver })] });
+  }
+}

@@ -1,0 +1,74 @@
+import type { Ledger, MeshConfig, ParkedView } from '@botmesh/core/spi';
+import { Entries, Queues } from './entries.js';
+import { Done, Orphans, Taken } from './ids.js';
+import { Replicas } from './replicas.js';
+import type { Sql } from './sql.js';
+
+/** How the table writes that no quarantine could be measured yet. */
+const UNMEASURED = -1;
+
+/**
+ * The mesh's record in SQLite's tables, as one step sees it: parts are read when the step asks for them, and what it
+ * changed is written by `flush`. Use it inside one immediate transaction, and make a new one for the next.
+ */
+export class SqliteLedger implements Ledger {
+  config: MeshConfig | null;
+  run: string | null;
+  era: number;
+  quarantineMs: number;
+  last: number;
+  readonly live: Replicas;
+  readonly queues: Queues;
+  readonly orphans: Orphans;
+  readonly taken: Taken;
+  readonly done: Done;
+  readonly parked: { push(...parked: ParkedView[]): number };
+  readonly #sql: Sql;
+  readonly #entries: Entries;
+  readonly #before: string;
+
+  /** `process` is who takes the step, in JSON: written beside a replica that joins in it. */
+  constructor(sql: Sql, process: string) {
+    const mesh = sql.get('SELECT config, run, era, quarantine_ms, last FROM mesh') ?? {};
+    const { config, run, era, quarantine_ms, last } = mesh;
+    this.config = typeof config === 'string' ? (JSON.parse(config) as MeshConfig) : null;
+    this.run = run as string | null;
+    this.era = era as number;
+    this.quarantineMs = quarantine_ms === UNMEASURED ? Number.POSITIVE_INFINITY : (quarantine_ms as number);
+    this.last = last as number;
+    this.#sql = sql;
+    this.#entries = new Entries(sql);
+    this.queues = new Queues(this.#entries);
+    this.live = new Replicas(sql, this.#entries, process);
+    this.orphans = new Orphans(sql);
+    this.taken = new Taken(sql);
+    this.done = new Done(sql);
+    this.parked = { push: (...parked) => this.#park(parked) };
+    this.#before = this.#scalars();
+  }
+
+  /** Writes what the step changed. */
+  flush(): void {
+    this.#entries.flush();
+    this.live.flush();
+    if (this.#scalars() === this.#before) return;
+    const { config, run, era, quarantineMs, last } = this;
+    const quarantine = Number.isFinite(quarantineMs) ? quarantineMs : UNMEASURED;
+    this.#sql.run(
+      'UPDATE mesh SET config = ?, run = ?, era = ?, quarantine_ms = ?, last = ?',
+      ...[config === null ? null : JSON.stringify(config), run, era, quarantine, last],
+    );
+  }
+
+  #scalars(): string {
+    const { config, run, era, quarantineMs, last } = this;
+    return `${last} ${era} ${quarantineMs} ${run} ${config?.leaseMs} ${config?.shards} ${config?.format}`;
+  }
+
+  #park(parked: ParkedView[]): number {
+    for (const { seq, key, id, body, attempts } of parked) {
+      this.#sql.run('INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?)', seq, key, id, body, attempts);
+    }
+    return parked.length;
+  }
+}

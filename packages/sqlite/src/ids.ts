@@ -1,0 +1,84 @@
+import type { Sql } from './sql.js';
+
+/** No step looks at more than this. */
+const SHARE = 1024;
+
+/** Keys whose head is a message that nobody could take over yet. */
+export class Orphans implements Iterable<string> {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  add(key: string): this {
+    this.#sql.run('INSERT OR IGNORE INTO orphan VALUES (?)', key);
+    return this;
+  }
+
+  delete(key: string): boolean {
+    this.#sql.run('DELETE FROM orphan WHERE key = ?', key);
+    return true;
+  }
+
+  get size(): number {
+    return this.#sql.get('SELECT count(*) AS n FROM orphan')?.n as number;
+  }
+
+  [Symbol.iterator](): Iterator<string> {
+    const rows = this.#sql.all('SELECT key FROM orphan LIMIT ?', SHARE);
+    return rows.map((row) => row.key as string).values();
+  }
+}
+
+/** Ids of messages that wait, run or are parked. */
+export class Taken {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  has(name: string): boolean {
+    return this.#sql.get('SELECT 1 FROM taken WHERE name = ?', name) !== undefined;
+  }
+
+  add(name: string): this {
+    this.#sql.run('INSERT OR IGNORE INTO taken VALUES (?)', name);
+    return this;
+  }
+
+  delete(name: string): boolean {
+    this.#sql.run('DELETE FROM taken WHERE name = ?', name);
+    return true;
+  }
+}
+
+/** Ids of finished messages, and until when they are remembered. */
+export class Done implements Iterable<[string, number]> {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  get(name: string): number | undefined {
+    return this.#sql.get('SELECT until FROM done WHERE name = ?', name)?.until as number | undefined;
+  }
+
+  set(name: string, untilMs: number): this {
+    this.#sql.run('INSERT OR REPLACE INTO done VALUES (?, ?)', name, untilMs);
+    return this;
+  }
+
+  delete(name: string): boolean {
+    this.#sql.run('DELETE FROM done WHERE name = ?', name);
+    return true;
+  }
+
+  /** The first to expire come first. */
+  [Symbol.iterator](): Iterator<[string, number]> {
+    const rows = this.#sql.all('SELECT name, until FROM done ORDER BY until LIMIT ?', SHARE);
+    return rows.map((row): [string, number] => [row.name as string, row.until as number]).values();
+  }
+}

@@ -1,0 +1,145 @@
+import type { ApplyAnswer, LedgerRow } from '@botmesh/core/spi';
+import type { Row } from './driver.js';
+import { type Entries, Tickets } from './entries.js';
+import type { Sql } from './sql.js';
+
+const COLUMNS = 'epoch, replica_id, instance, first_epoch, formerly, beat, beat_number, since, replaced, adopts, batch';
+
+/** The live epochs. */
+export class Replicas {
+  readonly #sql: Sql;
+  readonly #entries: Entries;
+  readonly #process: string;
+  readonly #loaded = new Map<number, SqliteRow>();
+  readonly #added = new Map<number, LedgerRow>();
+  readonly #deleted = new Set<number>();
+
+  /** `process` is written beside the rows that are added. */
+  constructor(sql: Sql, entries: Entries, process: string) {
+    this.#sql = sql;
+    this.#entries = entries;
+    this.#process = process;
+  }
+
+  get(epoch: number): LedgerRow | undefined {
+    if (this.#deleted.has(epoch)) return undefined;
+    const known = this.#loaded.get(epoch) ?? this.#added.get(epoch);
+    if (known !== undefined || epoch === 0) return known;
+    const row = this.#sql.get(`SELECT ${COLUMNS} FROM replica WHERE epoch = ?`, epoch);
+    return row === undefined ? undefined : this.#keep(row);
+  }
+
+  set(epoch: number, row: LedgerRow): this {
+    this.#added.set(epoch, row);
+    return this;
+  }
+
+  delete(epoch: number): boolean {
+    this.#deleted.add(epoch);
+    this.#sql.run('DELETE FROM replica WHERE epoch = ?', epoch);
+    return true;
+  }
+
+  values(): Iterable<LedgerRow> {
+    const rows = new Map<number, LedgerRow>();
+    for (const row of this.#sql.all(`SELECT ${COLUMNS} FROM replica ORDER BY epoch`)) {
+      const kept = this.#keep(row);
+      rows.set(kept.epoch, kept);
+    }
+    for (const [epoch, row] of this.#added) if (!this.#deleted.has(epoch)) rows.set(epoch, row);
+    return rows.values();
+  }
+
+  flush(): void {
+    for (const row of this.#loaded.values()) if (!this.#deleted.has(row.epoch)) row.flush(this.#sql);
+    for (const row of this.#added.values()) if (!this.#deleted.has(row.epoch)) this.#insert(row);
+  }
+
+  #keep(row: Row): SqliteRow {
+    const epoch = row.epoch as number;
+    const known = this.#loaded.get(epoch);
+    if (known !== undefined) return known;
+    const kept = new SqliteRow(row, this.#sql, this.#entries);
+    this.#loaded.set(epoch, kept);
+    return kept;
+  }
+
+  #insert(row: LedgerRow): void {
+    const { epoch, replicaId, instance, firstEpoch, formerly, beat, beatNumber, since, replaced, adopts, batch } = row;
+    this.#sql.run(
+      `INSERT INTO replica (${COLUMNS}, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...[epoch, replicaId, instance, firstEpoch, JSON.stringify(formerly), beat, beatNumber, since],
+      ...[replaced ? 1 : 0, adopts ? 1 : 0, batch, this.#process],
+    );
+  }
+}
+
+class SqliteRow implements LedgerRow {
+  readonly epoch: number;
+  readonly replicaId: string;
+  readonly instance: string;
+  readonly firstEpoch: number;
+  readonly formerly: readonly string[];
+  readonly tickets: Tickets;
+  beat: number;
+  beatNumber: number;
+  since: number;
+  replaced: boolean;
+  adopts: boolean;
+  batch: number;
+  readonly #sql: Sql;
+  readonly #before: string;
+  /** Undefined until it is asked for or set: it may be long, and few steps need it. */
+  #reply: ApplyAnswer | null | undefined;
+  #isReplySet = false;
+
+  constructor(row: Row, sql: Sql, entries: Entries) {
+    this.epoch = row.epoch as number;
+    this.replicaId = row.replica_id as string;
+    this.instance = row.instance as string;
+    this.firstEpoch = row.first_epoch as number;
+    this.formerly = JSON.parse(row.formerly as string) as string[];
+    this.beat = row.beat as number;
+    this.beatNumber = row.beat_number as number;
+    this.since = row.since as number;
+    this.replaced = row.replaced === 1;
+    this.adopts = row.adopts === 1;
+    this.batch = row.batch as number;
+    this.tickets = new Tickets(entries, this.epoch);
+    this.#sql = sql;
+    this.#before = this.#mutable();
+  }
+
+  get reply(): ApplyAnswer | null {
+    if (this.#reply === undefined) {
+      const text = this.#sql.get('SELECT reply FROM replica WHERE epoch = ?', this.epoch)?.reply;
+      this.#reply = typeof text === 'string' ? (JSON.parse(text) as ApplyAnswer) : null;
+    }
+    return this.#reply;
+  }
+
+  set reply(reply: ApplyAnswer | null) {
+    this.#reply = reply;
+    this.#isReplySet = true;
+  }
+
+  flush(sql: Sql): void {
+    if (this.#isReplySet) {
+      sql.run(
+        'UPDATE replica SET batch = ?, reply = ? WHERE epoch = ?',
+        this.batch,
+        JSON.stringify(this.#reply),
+        this.epoch,
+      );
+    }
+    if (this.#mutable() === this.#before) return;
+    sql.run(
+      'UPDATE replica SET beat = ?, beat_number = ?, since = ?, replaced = ?, adopts = ? WHERE epoch = ?',
+      ...[this.beat, this.beatNumber, this.since, this.replaced ? 1 : 0, this.adopts ? 1 : 0, this.epoch],
+    );
+  }
+
+  #mutable(): string {
+    return `${this.beat} ${this.beatNumber} ${this.since} ${this.replaced} ${this.adopts}`;
+  }
+}
