@@ -1,5 +1,23 @@
 // For tests: of bots, and of backends nobody here wrote.
 export { MemoryCoordinator, type MemoryCoordinatorOptions } from './coordination/MemoryCoordinator.js';
 export { MemoryStore, type Snapshot } from './coordination/MemoryStore.js';
+export { type Comparison, compareStores, type Difference, demandSameAnswers } from './testing/differential.js';
 export { FakeProvider, type FakeProviderOptions, type SentReply } from './testing/FakeProvider.js';
+export {
+  checkHistory,
+  type HistoryEvent,
+  type HistoryOptions,
+  type HistoryRule,
+  type Violation,
+} from './testing/history.js';
 export { MemoryMesh, type MemoryMeshOptions, type MeshSnapshot } from './testing/MemoryMesh.js';
+export {
+  type OpenProvider,
+  type ProviderSubject,
+  type ProviderTest,
+  providerConformance,
+} from './testing/provider-conformance.js';
+export { seededRandom } from './testing/random.js';
+export { type OpenState, type StateSubject, type StateTest, stateConformance } from './testing/state-conformance.js';
+export { memoryStoreLab, type OpenStore, type StoreLab } from './testing/store-lab.js';
+export { VirtualClock, type VirtualClockOptions } from './testing/VirtualClock.js';
