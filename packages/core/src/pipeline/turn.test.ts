@@ -57,8 +57,8 @@ describe('failures', () => {
           throw new Error('bad');
         });
       const more = { onError: () => {}, maxAttempts: 2 };
-      const { provider } =
-        kind === 'no' ? await lab.alone(set, more) : await botMesh({ maxAttempts: 2 }).replica(set, more);
+      lab = botMesh({ maxAttempts: 2 });
+      const { provider } = kind === 'no' ? await lab.alone(set, more) : await lab.replica(set, more);
 
       await provider.receive({ chat: 'k', text: 'bad' });
       await provider.receive({ chat: 'k', text: 'good' });
