@@ -39,7 +39,6 @@ function signed(ctx: Ctx, text: string): string {
 }
 
 function quote(text: string): string {
-  const letters = [...text.slice(0, 2 * LONGEST_QUOTE)];
-  const isLong = letters.length > LONGEST_QUOTE || text.length > 2 * LONGEST_QUOTE;
-  return isLong ? `${letters.slice(0, LONGEST_QUOTE).join('')}… (${text.length} characters)` : text;
+  if (text.length <= LONGEST_QUOTE) return text;
+  return `${text.slice(0, LONGEST_QUOTE)}… (${text.length} characters)`;
 }

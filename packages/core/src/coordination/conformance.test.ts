@@ -1,6 +1,7 @@
 import { describe, test } from 'vitest';
 import type { ConformanceTest } from '../testing/conformance.js';
 import { coordinatorConformance } from '../testing/coordinator-conformance.js';
+import { inboxConformance } from '../testing/inbox-conformance.js';
 import { memorySubject } from '../testing/memory-subject.js';
 
 function declare(tests: readonly ConformanceTest[], options: { concurrent?: boolean } = {}): void {
@@ -10,5 +11,11 @@ function declare(tests: readonly ConformanceTest[], options: { concurrent?: bool
 }
 
 describe('memory, in virtual time', () => {
-  declare(coordinatorConformance(memorySubject()));
+  declare([...coordinatorConformance(memorySubject()), ...inboxConformance(memorySubject())]);
+});
+
+const realTime = memorySubject({ realTime: true, leaseMs: 600 });
+
+describe('memory, in real time', () => {
+  declare([...coordinatorConformance(realTime), ...inboxConformance(realTime)], { concurrent: true });
 });

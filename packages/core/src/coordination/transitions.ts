@@ -44,11 +44,13 @@ export function join(record: Ledger, request: JoinRequest, moment: Moment, pushe
   if (found !== null) return { kind: 'refused', found };
   noteSeen(record, request.seen);
   const row = [...record.live.values()].find((other) => other.instance === request.instance && !other.replaced);
-  if (row !== undefined) {
+  if (row !== undefined && request.seen < row.epoch) {
     // The caller will count its trust from this repetition, so the lease must count from it too.
     renew(step, row);
     return joined(step, row);
   }
+  // The caller knew this epoch and counts it as over: a rollback brought it back. Its batches would all be stale.
+  if (row !== undefined) bury(step, row);
 
   const former = [...record.live.values()].filter((other) => other.replicaId === request.replicaId);
   const current = former.find((other) => !other.replaced);

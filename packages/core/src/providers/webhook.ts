@@ -42,7 +42,8 @@ export function webhook(options: WebhookOptions): Provider {
     if (path !== undefined && new URL(request.url).pathname !== path) return answer(404, 'no such path');
     if (request.method !== 'POST') return answer(405, 'send a POST', { allow: 'POST' });
     const header = request.headers.get(SIGNATURE_HEADER);
-    if (typeof readHeader(header) === 'string') return answer(401, `${SIGNATURE_HEADER}: ${readHeader(header)}`);
+    const claim = readHeader(header);
+    if (typeof claim === 'string') return answer(401, `${SIGNATURE_HEADER}: ${claim}`);
     const body = await readBody(request, maxBytes);
     if (body === undefined) return answer(413, `the body is longer than ${maxBytes} bytes`);
     const verdict = verify(header, body, { secrets, nowMs: clock.wallMs(), toleranceMs });

@@ -60,17 +60,17 @@ export class FakeProvider implements Provider {
     await new Promise<void>((resolve) => this.#watchers.push({ count, resolve }));
   }
 
-  start(intake: Intake): void {
+  start(intake: Intake): Promise<void> | void {
     this.calls.push('start');
     this.#intake = intake;
   }
 
-  stop(): void {
+  stop(): Promise<void> | void {
     this.calls.push('stop');
     this.#intake = undefined;
   }
 
-  close(): void {
+  close(): Promise<void> | void {
     this.calls.push('close');
   }
 

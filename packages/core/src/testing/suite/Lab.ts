@@ -88,7 +88,7 @@ export class Lab {
     this.#holders.set(what, holders);
     holders.push({ replica, held });
     claim(believes(held), `${what} was handed out already lapsed`);
-    this.claimExclusive();
+    this.#claimOne(what, holders);
   }
 
   /**
@@ -96,12 +96,15 @@ export class Lab {
    * frozen believes nothing until it thaws, and calling into it would wake it.
    */
   claimExclusive(): void {
-    for (const [what, holders] of this.#holders) {
-      const possible = holders.filter(({ replica, held }) => replica.isFrozen || believes(held));
-      this.#holders.set(what, possible);
-      const believers = possible.filter(({ replica }) => !replica.isFrozen).length;
-      claim(believers <= 1, `${what} is held by ${believers} at once, as their holders believe`);
-    }
+    for (const [what, holders] of this.#holders) this.#claimOne(what, holders);
+  }
+
+  #claimOne(what: string, holders: readonly Holder[]): void {
+    const possible = holders.filter(({ replica, held }) => replica.isFrozen || believes(held));
+    if (possible.length === 0) this.#holders.delete(what);
+    else this.#holders.set(what, possible);
+    const believers = possible.filter(({ replica }) => !replica.isFrozen).length;
+    claim(believers <= 1, `${what} is held by ${believers} at once, as their holders believe`);
   }
 
   /** Sleeps for `ms`, and looks often whether anything is believed to be held by two. */

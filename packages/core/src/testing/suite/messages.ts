@@ -1,0 +1,413 @@
+import type { ParkedView } from '../../coordination/store.js';
+import type { CoordinatorEvents } from '../../coordination/types.js';
+import type { TestReplica } from '../conformance.js';
+import { Crew } from './Crew.js';
+import { claim, claimEqual, claimRejects } from './claims.js';
+import { promised } from './define.js';
+import { believes, type Lab } from './Lab.js';
+
+/** Within this time of a death, the survivors have adopted and handled a few messages. */
+const adoptedMs = (lab: Lab): number => lab.deathBoundMs + lab.beatMs + lab.slackMs * 4;
+
+async function parked(lab: Lab): Promise<ParkedView[]> {
+  return (await lab.mesh.inspect()).flatMap((view) => view.parked);
+}
+
+export const handling = [
+  promised(20, undefined, async (lab) => {
+    const crew = new Crew(lab);
+    const [a, b] = [await lab.replica(), await crew.member()];
+    await crew.accept(b, 'own', 'own');
+    const running = await a.coordinator.accept('k', { id: '1', body: 'died in the middle' });
+    await lab.acquire(a, running!);
+    await a.coordinator.accept('k', { id: '2', body: 'died waiting' });
+    await a.coordinator.accept('other', { body: 'died before it began' });
+    await lab.sleep(lab.leaseMs);
+
+    a.crash();
+    await lab.until(adoptedMs(lab), () => crew.done.length === 4, 'the messages of the dead');
+    await lab.watch(lab.leaseMs * 2);
+
+    claimEqual(
+      [...crew.bodies].sort(),
+      ['died before it began', 'died in the middle', 'died waiting', 'own'],
+      'handled',
+    );
+    const attempts = Object.fromEntries(crew.done.map(({ body, attempt }) => [body, attempt]));
+    claimEqual([attempts['died in the middle'], attempts['died waiting']], [2, 1], 'attempts');
+    claimEqual(await lab.places(), 0, 'places left behind');
+  }),
+
+  promised(20, 'its replica stopped', async (lab) => {
+    const crew = new Crew(lab);
+    const [a, b] = [await lab.replica({ maxAttempts: 1 }), await crew.member()];
+    const running = await a.coordinator.accept('k', { id: '1', body: 'in the middle' });
+    const turn = await lab.acquire(a, running!);
+    await a.coordinator.accept('k', { id: '2', body: 'waiting' });
+    await a.coordinator.accept('other', { body: 'not begun' });
+    const done = await a.coordinator.accept('third', { id: '3', body: 'done' });
+    const finished = await lab.acquire(a, done!);
+
+    lab.follow(finished.release());
+    await lab.atOnce(a.coordinator.stop(), 'stop()');
+    await lab.until(lab.beatMs + lab.slackMs, () => crew.done.length === 3, 'the messages of the stopped');
+    await lab.watch(lab.leaseMs);
+
+    claimEqual([...crew.bodies].sort(), ['in the middle', 'not begun', 'waiting'], 'what was handled');
+    claimEqual(
+      crew.done.map(({ attempt }) => attempt),
+      [1, 1, 1],
+      'attempts: to stop in good order is no failure',
+    );
+    claim(!believes(turn), 'the holder that stopped believes');
+    claimEqual(await b.coordinator.accept('k', { id: '1', body: 'again' }), null, 'a message that was handled');
+  }),
+
+  promised(20, 'nobody is left, and one comes later', async (lab) => {
+    const crew = new Crew(lab);
+    const a = await lab.replica();
+    for (const key of ['k', 'k', 'other']) await a.coordinator.accept(key, { body: key });
+    a.crash();
+    await lab.sleep(lab.leaseMs * 2);
+
+    await crew.member();
+    await lab.until(adoptedMs(lab), () => crew.done.length === 3, 'the messages of the dead');
+  }),
+
+  promised(20, 'only replicas that listen are given any', async (lab) => {
+    const crew = new Crew(lab);
+    const [a, deaf] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    await a.coordinator.accept('k', { body: 'first' });
+    await a.coordinator.stop();
+    const behind = lab.follow(lab.take(deaf, 'k'));
+    await lab.watch(lab.leaseMs);
+    claimEqual(behind.state, 'waiting', 'the turn behind a message that nobody can handle');
+
+    await crew.member();
+    await lab.until(lab.beatMs * 2 + lab.slackMs, () => behind.state === 'resolved', 'the turn behind the message');
+
+    claimEqual(crew.bodies, ['first'], 'what was handled');
+  }),
+
+  promised(20, 'its replica froze in the middle, and wakes', async (lab) => {
+    const crew = new Crew(lab);
+    const [a, b] = [await crew.member(), await crew.member()];
+    const ticket = await a.coordinator.accept('k', { id: '1', body: 'once' });
+    const turn = await lab.acquire(a, ticket!);
+    a.freeze();
+    await lab.until(adoptedMs(lab), () => crew.begun.length === 1, 'the adopted message');
+
+    a.thaw();
+    claim(!believes(turn), 'the holder believes in what it lost');
+    await lab.within(lab.leaseMs, turn.release(), 'a release of what was lost');
+    await lab.watch(lab.leaseMs * 2);
+
+    claimEqual(
+      crew.done.map(({ body, attempt }) => [body, attempt]),
+      [['once', 2]],
+      'what was handled',
+    );
+    claimEqual(await b.coordinator.accept('k', { id: '1', body: 'again' }), null, 'a message that was handled');
+    claimEqual(await lab.places(), 0, 'places left behind');
+  }),
+
+  promised(20, 'an outage ended its turn, and it comes again', async (lab) => {
+    const crew = new Crew(lab, lab.beatMs);
+    const a = await crew.member();
+    for (const body of ['first', 'second', 'third']) await crew.accept(a, 'k', body, body);
+    await lab.until(lab.beatMs / 2, () => crew.begun.length === 1, 'the first message');
+
+    a.cut();
+    await lab.watch(lab.leaseMs * 2);
+    a.heal();
+    await lab.until(lab.leaseMs * 2, () => crew.done.length >= 3, 'the messages after the outage');
+    await lab.watch(lab.leaseMs);
+
+    claimEqual(crew.bodies.slice(-2), ['second', 'third'], 'what was handled last');
+    claim(crew.bodies.includes('first'), 'the first message was lost');
+    claimEqual(await lab.places(), 0, 'places left behind');
+  }),
+
+  promised(20, 'it failed, or its ticket was forgotten', async (lab) => {
+    const crew = new Crew(lab);
+    let failures = 2;
+    const a = await crew.member({ ticketTtlMs: lab.beatMs * 2 }, () => {
+      if (failures-- > 0) throw new Error('a handler that fails');
+    });
+    const ticket = await a.coordinator.accept('k', { body: 'fails' });
+    await (await lab.acquire(a, ticket!)).release({ retry: true });
+    await lab.until(lab.beatMs * 2, () => crew.done.length === 1, 'the message that failed');
+    claimEqual(
+      crew.begun.map(({ attempt }) => attempt),
+      [2, 3, 4],
+      'attempts that came again',
+    );
+
+    await a.coordinator.accept('k', { body: 'forgotten' });
+    await lab.until(lab.beatMs * 4 + lab.slackMs, () => crew.done.length === 2, 'the message that was forgotten');
+  }),
+
+  promised(20, 'many messages, while replicas crash and stop', async (lab) => {
+    const crew = new Crew(lab, lab.beatMs / 30);
+    const replicas: TestReplica[] = [];
+    for (let n = 0; n < 4; n++) replicas.push(await crew.member());
+    const expected: string[] = [];
+    for (let n = 0; n < 60; n++) {
+      const body = `${n}`;
+      expected.push(body);
+      await crew.accept(replicas[n % 4]!, `k${n % 5}`, body, body);
+    }
+
+    replicas[0]?.crash();
+    await replicas[1]?.coordinator.stop();
+    const handled = (): number => new Set(crew.bodies).size;
+    await lab.until(adoptedMs(lab) + lab.leaseMs, () => handled() === expected.length, 'all messages');
+    await lab.watch(lab.leaseMs);
+
+    for (let key = 0; key < 5; key++) {
+      const order = [...new Set(crew.bodies)].map(Number).filter((n) => n % 5 === key);
+      claimEqual(
+        order,
+        [...order].sort((x, y) => x - y),
+        `the order of the messages of k${key}`,
+      );
+    }
+    claimEqual(await lab.places(), 0, 'places left behind');
+  }),
+];
+
+async function endInTheMiddle(lab: Lab, end: 'crash' | 'stop'): Promise<void> {
+  const crew = new Crew(lab);
+  const [a, b, c] = [await lab.replica(), await crew.member(), await crew.member()];
+  const first = await a.coordinator.accept('k', { body: '1' });
+  if (end === 'crash') await lab.acquire(a, first!);
+  await crew.accept(b, 'k', '2');
+  for (const body of ['3', '4']) await a.coordinator.accept('k', { body });
+  await crew.accept(c, 'k', '5');
+  await a.coordinator.accept('k', { body: '6' });
+  await crew.accept(b, 'k', '7');
+  const behind = lab.follow(lab.take(c, 'k'));
+
+  if (end === 'crash') a.crash();
+  else await a.coordinator.stop();
+  await lab.until(adoptedMs(lab), () => behind.state === 'resolved', 'the turn behind all messages');
+
+  claimEqual(crew.bodies, ['1', '2', '3', '4', '5', '6', '7'], 'the order in which they were handled');
+}
+
+export const places = [
+  promised(21, undefined, (lab) => endInTheMiddle(lab, 'crash')),
+  promised(21, 'also those of a replica that stopped', (lab) => endInTheMiddle(lab, 'stop')),
+
+  promised(21, 'a message that failed runs again before later ones', async (lab) => {
+    const crew = new Crew(lab);
+    let failures = 2;
+    const work = ({ body }: { body: string }): void => {
+      if (body === '1' && failures-- > 0) throw new Error('a handler that fails');
+    };
+    const [a, b] = [await crew.member({}, work), await crew.member({}, work)];
+    const first = await a.coordinator.accept('k', { body: '1' });
+    const turn = await lab.acquire(a, first!);
+    await crew.accept(b, 'k', '2');
+    await crew.accept(a, 'k', '3');
+
+    await turn.release({ retry: true });
+    await lab.until(lab.beatMs * 3 + lab.slackMs, () => crew.done.length === 3, 'all messages');
+
+    claimEqual(crew.bodies, ['1', '2', '3'], 'the order in which they were handled');
+  }),
+];
+
+export const dedupe = [
+  promised(22, undefined, async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const again = async (when: string): Promise<void> => {
+      for (const { coordinator } of [a, b]) {
+        const ticket = await coordinator.accept('k', { id: 'twice', body: 'again' });
+        claimEqual(ticket, null, `the second acceptance, while the first is ${when}`);
+      }
+    };
+    const held = await lab.take(a, 'k');
+    const ticket = await a.coordinator.accept('k', { id: 'twice', body: 'first' });
+    claim(ticket !== null, 'the first was taken for a duplicate');
+
+    await again('waiting');
+    await held.release();
+    const turn = await lab.acquire(a, ticket);
+    await again('running');
+    await turn.release();
+    await again('done');
+    await lab.sleep(lab.leaseMs * 2);
+    await again('done for long');
+
+    for (const [key, id] of [
+      ['other', 'twice'],
+      ['k', 'twice '],
+      ['k', ''],
+      ['kt', 'wice'],
+      ['', 'ktwice'],
+      ['k:t', 'wice'],
+    ] as const) {
+      const other = await a.coordinator.accept(key, { id, body: '' });
+      claim(other !== null, `id ${JSON.stringify(id)} of key ${JSON.stringify(key)} was taken for a duplicate`);
+    }
+    for (let n = 0; n < 2; n++) {
+      claim(
+        (await a.coordinator.accept('k', { body: '' })) !== null,
+        'a message without an id was taken for a duplicate',
+      );
+    }
+  }),
+
+  promised(22, 'accepted by many at one moment', async (lab) => {
+    const replicas = await lab.replicas(5);
+    for (const replica of replicas) replica.delay({ minMs: 0, maxMs: lab.beatMs / 10 });
+
+    const calls = [...replicas, ...replicas].map(({ coordinator }) => coordinator.accept('k', { id: '1', body: '' }));
+    const tickets = await lab.within(lab.leaseMs, Promise.all(calls), 'ten acceptances');
+
+    claimEqual(tickets.filter((ticket) => ticket !== null).length, 1, 'times it was taken in');
+  }),
+
+  promised(22, 'also when answers are lost and requests come twice', async (lab) => {
+    const crew = new Crew(lab, 1);
+    const [a, b] = [await crew.member(), await crew.member()];
+    for (const replica of [a, b]) {
+      replica.loseAnswers(0.25);
+      replica.repeatRequests(0.4, lab.beatMs / 4);
+      replica.dropPushes(0.3);
+    }
+
+    for (let n = 0; n < 15; n++) {
+      const body = `${n}`;
+      const isTaken = await lab.within(lab.leaseMs * 2, crew.accept(n % 2 === 0 ? a : b, 'k', body, body), 'a message');
+      claim(isTaken, `message ${n} was taken for a duplicate of itself`);
+    }
+    await lab.until(lab.leaseMs * 20, () => new Set(crew.bodies).size === 15, 'all messages');
+    await lab.watch(lab.leaseMs);
+
+    claimEqual(
+      crew.bodies,
+      Array.from({ length: 15 }, (_, n) => `${n}`),
+      'what was handled',
+    );
+  }),
+
+  promised(22, 'within its window and no longer', async (lab) => {
+    const dedupeMs = lab.leaseMs;
+    const [a, b] = (await lab.replicas(2, { dedupeMs })) as [TestReplica, TestReplica];
+    const accept = (replica: TestReplica) => replica.coordinator.accept('k', { id: '1', body: '' });
+    const ticket = await accept(a);
+    const turn = await lab.acquire(a, ticket!);
+    await lab.sleep(dedupeMs * 2);
+    claimEqual(await accept(b), null, 'the second, while the first runs for long');
+
+    await turn.release();
+    await lab.sleep(dedupeMs - lab.slackMs);
+    claimEqual(await accept(b), null, 'the second within the window');
+    await lab.sleep(lab.slackMs * 2);
+    const late = await accept(b);
+
+    claim(late !== null, 'the second was taken for a duplicate after the window');
+    await (await lab.acquire(b, late)).release();
+    await lab.sleep(dedupeMs + lab.beatMs * 2);
+    const remembered = (await lab.mesh.inspect()).map((view) => view.remembered);
+    claimEqual(remembered, [0], 'ids that are remembered after their window');
+  }),
+
+  promised(22, 'when the first was given up', async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const held = await lab.take(b, 'k');
+    const accept = (replica: TestReplica) => replica.coordinator.accept('k', { id: '1', body: '' });
+    const first = await accept(a);
+    await claimRejects(a.coordinator.acquireTurn(first!, { timeoutMs: lab.slackMs }), ['timeout'], 'the first');
+    await lab.sleep(lab.slackMs);
+
+    const second = await accept(b);
+    claim(second !== null, 'the second was taken for a duplicate of what timed out');
+    const aborted = b.coordinator.acquireTurn(second, { signal: AbortSignal.abort(new Error('no')) });
+    await claimRejects(aborted, ['no'], 'the second');
+    await lab.sleep(lab.slackMs);
+    const third = await accept(a);
+    claim(third !== null, 'the third was taken for a duplicate of what was aborted');
+    claimEqual(await accept(b), null, 'the fourth, while the third waits');
+
+    await held.release();
+    await (await lab.atOnce(lab.acquire(a, third), 'the turn of the third')).release();
+    claimEqual(await lab.places(), 0, 'places left behind');
+  }),
+
+  promised(22, 'also while it is adopted, and after', async (lab) => {
+    const crew = new Crew(lab, lab.beatMs);
+    const [a, b] = [await lab.replica(), await crew.member()];
+    const again = () => b.coordinator.accept('k', { id: '1', body: 'again' });
+    const ticket = await a.coordinator.accept('k', { id: '1', body: 'first' });
+    await lab.acquire(a, ticket!);
+    await lab.sleep(lab.leaseMs);
+    a.crash();
+
+    claimEqual(await again(), null, 'the second, when the owner of the first has just died');
+    await lab.until(adoptedMs(lab), () => crew.begun.length === 1, 'the adopted message');
+    claimEqual(await again(), null, 'the second, while the first is adopted');
+    await lab.until(lab.beatMs * 2, () => crew.done.length === 1, 'the end of the adopted message');
+    claimEqual(await again(), null, 'the second, when the first was done');
+  }),
+];
+
+export const parking = [
+  promised(23, undefined, async (lab) => {
+    const crew = new Crew(lab);
+    const told: CoordinatorEvents['parked'][] = [];
+    const fail = ({ body }: { body: string }): void => {
+      if (body === 'poison') throw new Error('a handler that always fails');
+    };
+    const replicas = [await crew.member({ maxAttempts: 3 }, fail), await crew.member({ maxAttempts: 3 }, fail)];
+    const [a, b] = replicas as [TestReplica, TestReplica];
+    for (const { coordinator } of replicas) coordinator.on('parked', (event) => told.push(event));
+    const first = await a.coordinator.accept('k', { id: 'bad', body: 'poison' });
+    await crew.accept(b, 'k', 'next', 'next');
+
+    await (await lab.acquire(a, first!)).release({ retry: true });
+    await lab.until(lab.beatMs * 4 + lab.slackMs, () => crew.done.length === 1, 'the message behind it');
+    await lab.watch(lab.leaseMs);
+
+    claimEqual(
+      crew.begun.filter(({ body }) => body === 'poison').map(({ attempt }) => attempt),
+      [2, 3],
+      'attempts that came again',
+    );
+    claimEqual(crew.bodies, ['next'], 'what was handled');
+    claimEqual(told, [{ key: 'k', id: 'bad', attempts: 3 }], 'what was told');
+    const kept = (await parked(lab)).map(({ id, body, attempts }) => ({ id, body, attempts }));
+    claimEqual(kept, [{ id: 'bad', body: 'poison', attempts: 3 }], 'what is kept');
+    claimEqual(await b.coordinator.accept('k', { id: 'bad', body: 'poison' }), null, 'the same message once more');
+    claimEqual(await lab.places(), 0, 'places left behind');
+  }),
+
+  promised(23, 'also one that ends the life of each replica that tries it', async (lab) => {
+    const crew = new Crew(lab);
+    const victims = [await lab.replica({ maxAttempts: 2 })];
+    const first = await victims[0]!.coordinator.accept('k', { id: 'bad', body: 'poison' });
+    await victims[0]!.coordinator.accept('k', { body: 'next' });
+    await lab.acquire(victims[0]!, first!);
+    let tried = 0;
+    const second = await lab.replica({
+      onAdopted: ({ ticket, body }) => {
+        if (body === 'poison') lab.follow(lab.acquire(second, ticket).then(() => tried++));
+      },
+    });
+
+    victims[0]!.crash();
+    await lab.until(adoptedMs(lab), () => tried === 1, 'the second attempt');
+    second.crash();
+    await crew.member();
+    await lab.until(adoptedMs(lab) + lab.leaseMs, () => crew.done.length === 1, 'the message behind it');
+
+    claimEqual(crew.bodies, ['next'], 'what was handled');
+    claimEqual(
+      (await parked(lab)).map(({ body, attempts }) => [body, attempts]),
+      [['poison', 2]],
+      'what is kept',
+    );
+  }),
+];

@@ -1,0 +1,332 @@
+import type { RollBack, ServerFault, TestReplica } from '../conformance.js';
+import { claim, claimEqual, claimRejects, claimRising } from './claims.js';
+import { type Definition, promised } from './define.js';
+import { believes, type Lab, lossOf } from './Lab.js';
+
+const MINUTE_MS = 60_000;
+
+/** Until when something new must be granted after the store changed: quarantine, and what comes before it. */
+const settledMs = (lab: Lab): number => lab.leaseMs * 2 + lab.slackMs;
+
+/** Loses what `lab` did since the mark. */
+interface Loss {
+  readonly name: string;
+  readonly needs: readonly ServerFault[];
+  mark(lab: Lab): Promise<RollBack>;
+}
+
+const LOSSES: readonly Loss[] = [
+  { name: 'wiped', needs: ['wipe'], mark: async (lab) => () => lab.mesh.server.wipe?.() },
+  { name: 'rolled back', needs: ['rollback'], mark: async (lab) => (await lab.mesh.server.snapshot?.()) ?? (() => {}) },
+];
+
+/** A key that nobody waits for is held, and forgotten by the store; who asks next may not be granted it too soon. */
+function idleKey({ name, needs, mark }: Loss): Definition {
+  const body = async (lab: Lab): Promise<void> => {
+    for (const hears of [true, false]) {
+      const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+      const key = `k ${hears}`;
+      const forget = await mark(lab);
+      const held = await lab.take(a, key);
+      await lab.nextBeat(a);
+      if (!hears) a.cut();
+
+      await forget();
+      const next = lab.follow(lab.take(b, key));
+      const late = await lab.replica();
+      const last = lab.follow(lab.take(late, key));
+      await lab.watch(settledMs(lab), () => next.state === 'resolved' || last.state === 'resolved');
+
+      const turn = next.value ?? last.value;
+      claim(turn !== undefined, 'the key was not granted again after the change');
+      claim(!believes(held), 'the old holder still believes');
+      claimEqual(lossOf(held), hears ? 'superseded' : 'expired', 'why the old holder lost');
+      claimRising([held.fence, turn.fence], 'fences');
+      a.heal();
+      await lab.watch(lab.leaseMs);
+      claim(!believes(held), 'the old holder believes again');
+      await turn.release();
+      await lab.watch(lab.leaseMs);
+      await Promise.all([next.value?.release(), last.value?.release()]);
+    }
+  };
+  return promised(27, `${name}, a key held that nobody waits for`, body, { needs });
+}
+
+/** The store forgets that it handed the key over: the one it remembers and the one who holds are two. */
+function contendedKey({ name, needs, mark }: Loss): Definition {
+  const body = async (lab: Lab): Promise<void> => {
+    const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
+    const first = await lab.take(a, 'k');
+    const second = lab.take(b, 'k');
+    const third = lab.follow(lab.take(c, 'k'));
+    await lab.sleep(lab.slackMs);
+    const forget = await mark(lab);
+    await first.release();
+    const held = await lab.atOnce(second, 'the second turn');
+    await lab.nextBeat(b);
+    b.cut();
+
+    await forget();
+    const late = await lab.replica();
+    const last = lab.follow(lab.take(late, 'k'));
+    await lab.watch(settledMs(lab), () => last.state === 'resolved' || third.state !== 'waiting');
+    if (third.state === 'resolved') await third.value?.release();
+    await lab.watch(settledMs(lab), () => last.state === 'resolved');
+
+    claimEqual(last.state, 'resolved', 'the turn that was asked for after the change');
+    claimRising(
+      [first.fence, held.fence, third.value?.fence ?? held.fence + 1, last.value?.fence ?? 0].slice(0, 2),
+      'f',
+    );
+    claim((last.value?.fence ?? 0) > held.fence, 'the fence of the turn after the change is not greater');
+    claim(!believes(held), 'the old holder still believes');
+  };
+  return promised(27, `${name}, a key handed over that others wait for`, body, { needs });
+}
+
+function lostPlaces({ name, needs, mark }: Loss): Definition {
+  const body = async (lab: Lab): Promise<void> => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const forget = await mark(lab);
+    await lab.take(a, 'k');
+    const waiting = lab.follow(lab.take(b, 'k'));
+    const unused = await b.coordinator.reserve('k');
+    await lab.sleep(lab.slackMs);
+
+    await forget();
+    await lab.until(lab.beatMs * 2 + lab.slackMs, () => waiting.state !== 'waiting', 'the end of a lost place');
+
+    claimEqual([waiting.state, waiting.error], ['rejected', 'superseded'], 'the call whose place was lost');
+    await claimRejects(b.coordinator.acquireTurn(unused), ['superseded'], 'an unused ticket whose place was lost');
+    const turn = await lab.within(settledMs(lab), lab.take(b, 'k'), 'a new reservation');
+    await turn.release();
+  };
+  return promised(27, `${name}, places are lost`, body, { needs });
+}
+
+export const storeChanges = [
+  promised(
+    27,
+    undefined,
+    async (lab) => {
+      const replicas = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
+      const [a, b, c] = replicas;
+      let told = 0;
+      for (const { coordinator } of replicas) coordinator.on('quarantine', () => told++);
+      const kept = await lab.take(a, 'kept');
+      const released = await lab.take(a, 'released');
+      const leader = await lab.lead(a, 'name');
+      const waiting = [lab.follow(lab.take(b, 'kept')), lab.follow(lab.take(b, 'released'))];
+      await lab.sleep(lab.leaseMs);
+
+      await lab.mesh.server.restart?.();
+      const changedMs = lab.nowMs;
+      const idle = lab.follow(lab.take(c, 'idle'));
+      await lab.watch(lab.beatMs * 2);
+      await lab.within(lab.beatMs, released.release(), 'a release');
+      const late = lab.follow(lab.take(await lab.replica(), 'late'));
+      await lab.watch(settledMs(lab));
+
+      claim(believes(kept) && believes(leader), 'a turn or leadership that the store still knows was lost');
+      claimEqual(waiting[0]?.state, 'waiting', 'the turn of a key that is held');
+      for (const granted of [waiting[1]!, idle, late]) {
+        claimEqual(granted.state, 'resolved', 'what was free to be granted');
+        const afterMs = granted.atMs! - changedMs;
+        claim(afterMs >= lab.trustMs, `granted ${afterMs} ms after the change, while old trust may last`);
+      }
+      claim(told >= 3, `only ${told} of 3 replicas told of the quarantine`);
+      await kept.release();
+      await lab.until(lab.slackMs, () => waiting[0]?.state === 'resolved', 'the turn after the held one');
+    },
+    { needs: ['restart'] },
+  ),
+
+  ...LOSSES.map(idleKey),
+  ...LOSSES.map(contendedKey),
+  ...LOSSES.map(lostPlaces),
+
+  promised(
+    27,
+    'a grant that was on its way when the store lost it',
+    async (lab) => {
+      const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+      const wayMs = lab.beatMs / 5;
+      await lab.nextBeat(a);
+      const forget = (await lab.mesh.server.snapshot?.()) ?? (() => {});
+      a.delay({ minMs: wayMs, maxMs: wayMs });
+      const mine = lab.follow(lab.take(a, 'k'));
+      await lab.sleep(wayMs * 1.5);
+
+      await forget();
+      const other = lab.follow(lab.take(b, 'k'));
+      await lab.watch(settledMs(lab) + lab.leaseMs, () => other.state === 'resolved');
+
+      claimEqual(other.state, 'resolved', 'the turn of the other replica');
+      claim(mine.state !== 'waiting', 'the call still waits');
+      await other.value?.release();
+    },
+    { needs: ['rollback'] },
+  ),
+
+  promised(
+    27,
+    'a grant that was never delivered is made anew, with a greater fence than all that was forgotten',
+    async (lab) => {
+      const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
+      const first = await lab.take(b, 'k');
+      const mine = lab.follow(lab.take(a, 'k'));
+      await lab.sleep(lab.leaseMs);
+      await lab.nextBeat(a);
+      a.cut('pushes');
+      a.freeze();
+      await first.release();
+      const forget = (await lab.mesh.server.snapshot?.()) ?? (() => {});
+      const forgotten = await lab.within(lab.deathBoundMs, lab.take(c, 'k'), 'the turn after the death');
+      await forgotten.release();
+
+      await forget();
+      a.heal();
+      a.thaw();
+      await lab.watch(settledMs(lab), () => mine.state !== 'waiting');
+
+      claim(mine.state !== 'waiting', 'the call still waits');
+      if (mine.state === 'resolved') claimRising([forgotten.fence, mine.value?.fence ?? 0], 'fences');
+      await mine.value?.release();
+      await (await lab.within(settledMs(lab), lab.take(c, 'k'), 'a turn after that')).release();
+    },
+    { needs: ['rollback'] },
+  ),
+
+  promised(
+    27,
+    'a second change starts the wait again',
+    async (lab) => {
+      const [a] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+      const kept = await lab.take(a, 'kept');
+      await lab.mesh.server.restart?.();
+      await lab.watch(lab.leaseMs / 2);
+
+      await lab.mesh.server.restart?.();
+      const changedMs = lab.nowMs;
+      const next = lab.follow(lab.take(a, 'k'));
+      await lab.watch(settledMs(lab), () => next.state !== 'waiting');
+
+      claimEqual(next.state, 'resolved', 'the next turn');
+      claim(next.atMs! - changedMs >= lab.trustMs, `granted ${next.atMs! - changedMs} ms after the second change`);
+      claim(believes(kept), 'a turn that the store still knows was lost');
+    },
+    { needs: ['restart'] },
+  ),
+];
+
+/** Nobody dies, nothing is lost, and a waiting ticket stays where it is. */
+function clockStep(stepMs: number): Definition {
+  const body = async (lab: Lab): Promise<void> => {
+    const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
+    let lost = 0;
+    for (const { coordinator } of [a, c]) {
+      for (const event of ['lost', 'superseded', 'unavailable', 'replaced'] as const) {
+        coordinator.on(event, () => lost++);
+      }
+    }
+    const turn = await lab.take(a, 'k');
+    const next = lab.follow(lab.take(b, 'k'));
+    await lab.sleep(lab.leaseMs * 1.5);
+
+    await lab.mesh.server.stepClock?.(stepMs);
+    await lab.watch(lab.leaseMs * 2);
+    claim(believes(turn), 'the holder lost its turn');
+    claimEqual([lost, next.state], [0, 'waiting'], 'losses told of, and the next turn');
+    await turn.release();
+    await lab.until(lab.slackMs, () => next.state === 'resolved', 'the next turn');
+
+    const last = lab.take(c, 'k');
+    await lab.sleep(lab.beatMs);
+    b.crash();
+    await lab.sleep(lab.leaseMs / 2);
+    await lab.mesh.server.stepClock?.(stepMs);
+    // Only the next heartbeat after a step back shows that the dead one's last is not to come.
+    const boundMs = lab.deathBoundMs + lab.beatMs;
+    const turnOfLast = await lab.within(boundMs, last, 'the turn after a death, from the step on');
+    claimRising([turn.fence, next.value?.fence ?? 0, turnOfLast.fence], 'fences');
+    claimEqual(lost, 0, 'losses told of');
+  };
+  return promised(28, `by ${stepMs / MINUTE_MS} min`, body, { needs: ['stepClock'] });
+}
+
+export const clockSteps = [
+  clockStep(MINUTE_MS),
+  clockStep(-MINUTE_MS),
+  clockStep(10 * MINUTE_MS),
+  clockStep(-10 * MINUTE_MS),
+
+  promised(
+    28,
+    'a step too small to be noticed ends no trust early',
+    async (lab) => {
+      const a = await lab.replica();
+      await lab.sleep(lab.beatMs / 2);
+      const b = await lab.replica();
+      const turn = await lab.take(a, 'k');
+      const next = lab.follow(lab.take(b, 'k'));
+      await lab.sleep(lab.leaseMs * 1.5);
+
+      await lab.nextBeat(a);
+      a.cut();
+      await lab.nextBeat(b);
+      // With its own heartbeat in between, the witness sees a gap just within what it may bear.
+      await lab.mesh.server.stepClock?.(lab.gapMs - lab.beatMs - lab.beatMs / 10);
+      await lab.watch(lab.deathBoundMs, () => next.state !== 'waiting');
+
+      claimEqual([next.state, lossOf(turn)], ['resolved', 'expired'], 'the next turn, and why the old one was lost');
+    },
+    { needs: ['stepClock'] },
+  ),
+];
+
+interface Stranger {
+  readonly what: string;
+  /** What the refusal must name. */
+  readonly names: string;
+  readonly options: (lab: Lab) => { leaseMs?: number; pretend?: { shards?: number; format?: number } };
+}
+
+const STRANGERS: readonly Stranger[] = [
+  { what: 'another lease time', names: 'leaseMs', options: ({ leaseMs }) => ({ leaseMs: leaseMs * 2 }) },
+  { what: 'another number of shards', names: 'shards', options: () => ({ pretend: { shards: 7 } }) },
+  { what: 'another format version', names: 'format', options: () => ({ pretend: { format: 99 } }) },
+];
+
+export const configuration = STRANGERS.map(({ what, names, options }) =>
+  promised(29, what, async (lab) => {
+    const replicas = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const [a, b] = replicas;
+    let told = 0;
+    for (const { coordinator } of replicas) {
+      for (const event of ['lost', 'superseded', 'quarantine', 'unavailable'] as const) {
+        coordinator.on(event, () => told++);
+      }
+    }
+    const turn = await lab.take(a, 'k');
+    const next = lab.follow(lab.take(b, 'k'));
+    const stranger = await lab.replica({ ...options(lab), start: false });
+
+    const started = lab.within(lab.beatMs + lab.slackMs, stranger.coordinator.start(), 'the refusal');
+    const error: unknown = await started.then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    await claimRejects(started, ['config-mismatch'], 'the start');
+    claim(String(error).includes(names), `the refusal does not name ${names}: ${error}`);
+    const refused = stranger.coordinator.reserve('k');
+    await claimRejects(refused, ['not-started', 'stopped'], 'a call of the refused');
+    await lab.watch(lab.leaseMs * 1.5);
+
+    claim(believes(turn), 'the holder lost its turn');
+    claimEqual([told, next.state], [0, 'waiting'], 'what was told, and the next turn');
+    claimEqual(stranger.timers, 0, 'timers that the refused has set');
+    await turn.release();
+    await lab.until(lab.slackMs, () => next.state === 'resolved', 'the next turn');
+  }),
+);

@@ -1,0 +1,336 @@
+// What the documents say, held against what is there: programs run, names and links exist, tables match the code.
+import { execFile } from 'node:child_process';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { ERROR_CODES } from '@botmesh/core';
+import { emptyRecord, transitions } from '@botmesh/core/spi';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const run = promisify(execFile);
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+function filesUnder(folder: string, ending: RegExp): string[] {
+  if (!existsSync(join(root, folder))) return [];
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    if (['node_modules', 'dist', 'coverage', '.git'].includes(entry.name)) return [];
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return filesUnder(path, ending);
+    return ending.test(entry.name) ? [path] : [];
+  });
+}
+
+interface Fence {
+  readonly info: string;
+  readonly body: string;
+  readonly line: number;
+}
+
+interface Document {
+  readonly path: string;
+  readonly text: string;
+  readonly fences: readonly Fence[];
+  /** The text without fences. */
+  readonly prose: string;
+}
+
+function parse(path: string): Document {
+  const text = read(path);
+  const fences: Fence[] = [];
+  const prose = text.replace(/^```([^\n]*)\n(.*?)^```$/gms, (_all, info: string, body: string, at: number) => {
+    fences.push({ info: info.trim(), body, line: text.slice(0, at).split('\n').length + 1 });
+    return '';
+  });
+  return { path, text, fences, prose };
+}
+
+const documents = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md']
+  .concat(filesUnder('docs', /\.md$/), filesUnder('packages', /\.md$/), filesUnder('examples', /\.md$/))
+  .map(parse);
+const paths = documents.map(({ path }) => path);
+
+function documentAt(path: string): Document {
+  const found = documents.find((each) => each.path === path);
+  if (found === undefined) throw new Error(`There is no document ${path}.`);
+  return found;
+}
+
+const sources = ['packages', 'examples', 'scripts', 'tests', 'bench'].flatMap((folder) =>
+  filesUnder(folder, /\.(ts|mjs|json)$/),
+);
+
+const proseOf = ({ prose }: Document): string => prose.replace(/`[^`\n]+`/g, '');
+const namesIn = ({ prose }: Document): string[] => [...prose.matchAll(/`([^`\n]+)`/g)].map(([, name]) => name ?? '');
+
+function slugs({ prose }: Document): string[] {
+  return [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replace(/\s/g, '-'),
+  );
+}
+
+describe.each(paths)('%s', (path) => {
+  const document = documentAt(path);
+  const folder = dirname(path);
+
+  test('links only to what exists', () => {
+    const broken = [...document.prose.matchAll(/\]\(([^)\s]+)\)/g)]
+      .map(([, target = '']) => target)
+      .filter((target) => !/^[a-z]+:/.test(target))
+      .filter((target) => {
+        const [file = '', anchor] = target.split('#');
+        const to = file === '' ? path : relative(root, join(root, folder, file));
+        if (!existsSync(join(root, to))) return true;
+        return anchor !== undefined && !slugs(documents.find((each) => each.path === to) ?? parse(to)).includes(anchor);
+      });
+
+    expect(broken).toEqual([]);
+  });
+
+  test('names only files that exist', () => {
+    const missing = namesIn(document).filter((name) => {
+      if (/^[\w-]+\.(ts|mjs)$/.test(name)) return !sources.some((source) => source.endsWith(`/${name}`));
+      const isPath = /^\.?(packages|docs|scripts|examples|tests|bench|\.ci|\.changeset)\/[\w./-]*$/.test(name);
+      return isPath && !existsSync(join(root, name));
+    });
+
+    expect(missing).toEqual([]);
+  });
+
+  test('names only npm scripts that exist', () => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+    const shell = document.fences.filter(({ info }) => info === 'sh').map(({ body }) => body);
+    const text = [...shell, ...namesIn(document)].join('\n');
+    const named = [...text.matchAll(/\bnpm (?:run ([\w:-]+)|(start|test)\b)/g)].map(([, ran, short]) => ran ?? short);
+
+    expect(named.filter((name) => scripts[name ?? ''] === undefined)).toEqual([]);
+  });
+
+  test('names only what the code knows', () => {
+    const text = sourceText();
+    const unknown = namesIn(document)
+      .flatMap((name) => (/^[\w.$]+(?:\([^)]*\))?$/.test(name) ? (name.match(/[A-Za-z_$]\w*/g) ?? []) : []))
+      .filter((word) => /[a-z][A-Z]/.test(word) && !text.has(word));
+
+    expect([...new Set(unknown)]).toEqual([]);
+  });
+
+  test('does not call anything easy', () => {
+    expect(proseOf(document).match(/\b(just|simply|easily|obviously)\b/gi) ?? []).toEqual([]);
+  });
+
+  test('shows code of a file as it is there', () => {
+    const changed = document.fences
+      .map(({ info, body }) => ({ body, file: /^ts from (\S+)$/.exec(info)?.[1] }))
+      .filter(({ file, body }) => file !== undefined && !read(file).includes(body))
+      .map(({ file }) => file);
+
+    expect(changed).toEqual([]);
+  });
+});
+
+let words: Set<string> | undefined;
+
+/** Every word of every source. */
+function sourceText(): Set<string> {
+  words ??= new Set(sources.flatMap((source) => read(source).match(/[A-Za-z_$][\w$]*/g) ?? []));
+  return words;
+}
+
+// ── Programs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What a fragment may take for granted. */
+const PREAMBLE = `
+import type { Bot, Context } from '@botmesh/core';
+import type { ChatTurn, Coordinator, Inbox, Leadership, Store, Ticket } from '@botmesh/core/spi';
+declare const bot: Bot;
+declare const ctx: Context;
+declare const coordinator: Coordinator & Inbox;
+declare const leadership: Leadership;
+declare const store: Store;
+declare const ticket: Ticket;
+declare const turn: ChatTurn;
+declare function handle(message: { body: string; attempt: number }, turn: ChatTurn): Promise<void>;
+`;
+
+const TSCONFIG = {
+  extends: join(root, 'tsconfig.base.json'),
+  compilerOptions: { composite: false, declaration: false, declarationMap: false, sourceMap: false, outDir: 'js' },
+  include: ['*.ts'],
+};
+
+interface Program {
+  readonly name: string;
+  readonly where: string;
+  readonly isFragment: boolean;
+  readonly body: string;
+  readonly input: string;
+  /** What it prints, where the document says so. */
+  readonly output: string | undefined;
+}
+
+const programs = documents.flatMap(({ path, fences }) =>
+  fences.flatMap(({ info, body, line }, at): Program[] => {
+    if (info !== 'ts' && info !== 'ts fragment') return [];
+    const input = fences[at + 1]?.info === 'text input' ? (fences[at + 1]?.body ?? '') : '';
+    const next = fences[input === '' ? at + 1 : at + 2];
+    const output = next?.info === 'text output' ? next.body : undefined;
+    const name = `${path.replace(/\W+/g, '-')}-${line}`;
+    return [{ name, where: `${path}:${line}`, isFragment: info === 'ts fragment', body, input, output }];
+  }),
+);
+
+describe('programs in documents', () => {
+  let folder = '';
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'botmesh-docs-'));
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(TSCONFIG));
+    for (const { name, isFragment, body } of programs) {
+      writeFileSync(join(folder, `${name}.ts`), isFragment ? `${PREAMBLE}${body}\nexport {};\n` : body);
+    }
+  });
+
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('compile against the packages as they are published', async () => {
+    const { stdout } = await run(join(root, 'node_modules/.bin/tsc'), ['-p', folder], { cwd: folder }).catch(
+      (error: { stdout: string }) => error,
+    );
+
+    expect(stdout).toBe('');
+  }, 60_000);
+
+  test.each(programs.filter(({ isFragment }) => !isFragment))(
+    '$where runs to its end',
+    async ({ name, input, output }) => {
+      const child = run(process.execPath, [join(folder, 'js', `${name}.js`)], { cwd: folder, timeout: 30_000 });
+      child.child.stdin?.end(input);
+      const { stdout, stderr } = await child;
+
+      expect(stderr).not.toMatch(/\b(Error|Warning):/);
+      if (output !== undefined) expect(stdout).toBe(output);
+    },
+    40_000,
+  );
+});
+
+// ── Tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+describe('README.md', () => {
+  const { text } = documentAt('README.md');
+
+  test('names the commands that CI runs', () => {
+    expect(text).toContain('npm ci && npm test');
+    expect(read('.ci/run')).toMatch(/^npm ci && npm test\b/m);
+  });
+
+  test('is short enough to be read', () => {
+    expect(text.split('\n').length).toBeLessThanOrEqual(140);
+  });
+});
+
+describe('docs/errors.md', () => {
+  const { prose } = documentAt('docs/errors.md');
+
+  test('explains every error code, and none that does not exist', () => {
+    const explained = [...prose.matchAll(/^## `([\w-]+)`$/gm)].map(([, code]) => code);
+
+    expect(explained.sort()).toEqual(Object.keys(ERROR_CODES).sort());
+  });
+
+  test('says of each code its class, when it comes, and what to do', () => {
+    const sections = prose.split(/^## /m).slice(1);
+    const classes = read('packages/core/src/errors.ts');
+    const incomplete = sections.filter((section) => {
+      const [, code = ''] = /^`([\w-]+)`/.exec(section) ?? [];
+      const [, name = ''] = /\*\*Class:\*\* `(\w+)`/.exec(section) ?? [];
+      const ofClass = classes.split(/^export (?:abstract )?class /m).find((each) => each.startsWith(`${name} `)) ?? '';
+      const hasAll = ['**Class:**', '**When:**', '**What to do:**'].every((part) => section.includes(part));
+      return !hasAll || !ofClass.includes(`'${code}'`);
+    });
+
+    expect(incomplete.map((section) => section.split('\n')[0])).toEqual([]);
+  });
+});
+
+describe('docs/operations.md', () => {
+  const { prose } = documentAt('docs/operations.md');
+
+  test('has every event of a coordinator, and none that does not exist', () => {
+    const [, members = ''] =
+      /interface CoordinatorEvents \{(.*?)^\}/ms.exec(read('packages/core/src/coordination/types.ts')) ?? [];
+    const events = [...members.matchAll(/^ {2}(\w+):/gm)].map(([, name]) => name);
+    const [, table = ''] = /^## Events(.*?)^## /ms.exec(prose) ?? [];
+    const described = [...table.matchAll(/^\| `(\w+)/gm)].map(([, name]) => name);
+
+    expect(described.sort()).toEqual(events.sort());
+  });
+
+  test('has the durations that follow from the lease', () => {
+    const rows = [...prose.matchAll(/^\| ([\d.]+) s \|(.*)\|$/gm)].map(([, lease, rest = '']) => ({
+      leaseMs: Number(lease) * 1000,
+      found: rest.split('|').map((cell) => Number.parseFloat(cell) * 1000),
+    }));
+
+    expect(rows.map(({ leaseMs }) => leaseMs)).toEqual([3_000, 6_000, 12_000, 30_000]);
+    for (const { leaseMs, found } of rows) {
+      const beatMs = leaseMs / 6;
+      expect(found).toEqual([beatMs, (2 * leaseMs) / 3, leaseMs + beatMs + 500, quarantineOf(leaseMs)]);
+    }
+  });
+});
+
+/** As a store that lost everything would wait. */
+function quarantineOf(leaseMs: number): number {
+  const record = emptyRecord();
+  const config = { format: 1, leaseMs, shards: 1 };
+  const request = { replicaId: 'a', instance: 'a', firstEpoch: 0, config, adopts: false, seen: 0 };
+  transitions.join(record, request, { nowMs: 1, run: 'another' }, []);
+  return record.quarantineMs;
+}
+
+describe('ARCHITECTURE.md', () => {
+  const { text } = documentAt('ARCHITECTURE.md');
+
+  test('has a row for every folder and file that may import what others may not', () => {
+    const [, table = ''] = /MAY_IMPORT = \{(.*?)^\};/ms.exec(read('scripts/check-imports.mjs')) ?? [];
+    const areas = [...table.matchAll(/^ {2}'([^']+)': \[(.*?)\],$/gms)].map(([, name, list = '']) => ({
+      name,
+      imports: [...list.matchAll(/'([^']*)'/g)].map(([, each]) => each),
+    }));
+    const drawn = [...text.matchAll(/^\| `([\w./-]+)` \| (.*?) \|$/gm)].map(([, name, list = '']) => ({
+      name,
+      imports: list === 'everything' ? [''] : [...list.matchAll(/`([^`]+)`/g)].map(([, each]) => each),
+    }));
+
+    expect(areas.length).toBeGreaterThan(5);
+    expect(drawn).toEqual(areas);
+  });
+
+  test('has every folder of core', () => {
+    const folders = readdirSync(join(root, 'packages/core/src')).filter((name) =>
+      statSync(join(root, 'packages/core/src', name)).isDirectory(),
+    );
+
+    expect(folders.filter((name) => !text.includes(`\`${name}/\``))).toEqual([]);
+  });
+});
