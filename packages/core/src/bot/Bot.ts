@@ -1,11 +1,12 @@
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
 import type { Coordinator } from '../coordination/types.js';
 import { ConfigError, LifecycleError } from '../errors.js';
+import type { Attempt } from '../pipeline/Attempt.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import { runExclusive } from '../pipeline/exclusive.js';
 import { adopted, durableIngress, isDurable, plainIngress } from '../pipeline/ingress.js';
-import { Load } from '../pipeline/load.js';
-import { type Attempt, MessageTurn, type TurnSetup, type Work } from '../pipeline/turn.js';
+import { Load } from '../pipeline/Load.js';
+import { MessageTurn, type TurnSetup, type Work } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { type ChatState, Context } from './Context.js';
@@ -14,7 +15,7 @@ import { type Health, probe, refusal } from './health.js';
 import type { Match } from './match.js';
 import type { Middleware } from './middleware.js';
 import { type BotOptions, backoff, checkOptions, type ErrorHook } from './options.js';
-import { Script } from './script.js';
+import { Script } from './Script.js';
 import { stateOf } from './state-of.js';
 import { warnings } from './warnings.js';
 
@@ -65,7 +66,10 @@ export class Bot<S extends object = ChatState> {
     // Alone, an inbox of its own would keep messages no longer than this process does.
     const inbox = options.coordinator !== undefined && isDurable(options.coordinator) ? options.coordinator : undefined;
     this.#isDurable = inbox !== undefined;
-    this.#take = inbox === undefined ? plainIngress(this.#coordinator, begin) : durableIngress(inbox, begin);
+    this.#take =
+      inbox === undefined
+        ? plainIngress(this.#coordinator, begin, this.#load)
+        : durableIngress(inbox, begin, this.#load);
     inbox?.onAdopted((message) => this.#begin(adopted(message)));
     this.#setup = this.#makeSetup();
     this.#listen();
@@ -138,16 +142,10 @@ export class Bot<S extends object = ChatState> {
     }
   };
 
-  readonly #intake: Intake = async (message) => {
-    if (this.#health === 'new') throw new LifecycleError('not-started', 'The bot is not started. Call start() first.');
-    if (this.#stopping.signal.aborted) throw new LifecycleError('stopped', 'The bot is stopping and takes nothing in.');
-    this.#load.waiting++;
-    try {
-      return await this.#take(message);
-    } finally {
-      this.#load.waiting--;
-      this.#load.changed();
-    }
+  readonly #intake: Intake = (message) => {
+    if (this.#health === 'new') return refuse('not-started', 'The bot is not started. Call start() first.');
+    if (this.#stopping.signal.aborted) return refuse('stopped', 'The bot is stopping and takes nothing in.');
+    return this.#take(message);
   };
 
   async #start(): Promise<void> {
@@ -271,6 +269,10 @@ export class Bot<S extends object = ChatState> {
       this.#log(`botmesh: a message of chat ${key} failed ${attempts} times and is parked.`);
     });
   }
+}
+
+function refuse(code: 'not-started' | 'stopped', message: string): Promise<never> {
+  return Promise.reject(new LifecycleError(code, message));
 }
 
 function shown(error: unknown): string {

@@ -1,7 +1,7 @@
 import type { ChatTurn } from '../coordination/types.js';
+import type { Attempt } from '../pipeline/Attempt.js';
 import type { Message } from '../pipeline/envelope.js';
-import type { Session } from '../pipeline/session.js';
-import type { Attempt } from '../pipeline/turn.js';
+import type { Session } from '../pipeline/Session.js';
 import type { Reply } from '../providers/provider.js';
 
 /** What a chat keeps between messages, when its Bot does not say more closely. */
