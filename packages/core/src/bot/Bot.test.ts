@@ -144,6 +144,7 @@ describe('http', () => {
 
   // C-76
   test('an unreachable backend refuses messages as unavailable, and readiness follows it', async () => {
+    lab = botMesh({ leaseMs: 900 });
     const { replica, mesh } = lab;
     const { provider, bot, coordinator } = await replica(echo);
 

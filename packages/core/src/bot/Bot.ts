@@ -1,14 +1,16 @@
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
-import type { Coordinator } from '../coordination/types.js';
+import type { Coordinator, Inbox } from '../coordination/types.js';
 import { ConfigError, LifecycleError } from '../errors.js';
 import type { Attempt } from '../pipeline/Attempt.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import { runExclusive } from '../pipeline/exclusive.js';
 import { adopted, durableIngress, isDurable, plainIngress } from '../pipeline/ingress.js';
 import { Load } from '../pipeline/Load.js';
-import { MessageTurn, type TurnSetup, type Work } from '../pipeline/turn.js';
+import type { TurnSetup, Work } from '../pipeline/setup.js';
+import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
 import { type Clock, systemClock } from '../time/clock.js';
+import { announce } from './announce.js';
 import { type ChatState, Context } from './Context.js';
 import { type AnyFlow, Flow } from './flow.js';
 import { type Health, probe, refusal } from './health.js';
@@ -38,7 +40,8 @@ export class Bot<S extends object = ChatState> {
   readonly #provider: Provider;
   readonly #coordinator: Coordinator;
   readonly #clock: Clock;
-  readonly #isDurable: boolean;
+  /** The coordinator, if it keeps messages. */
+  readonly #inbox: Inbox | undefined;
   readonly #load = new Load();
   readonly #stopping = new AbortController();
   readonly #hooks: ErrorHook[] = [];
@@ -49,6 +52,8 @@ export class Bot<S extends object = ChatState> {
   #health: Health = 'new';
   /** What was taken over before the provider could send. Undefined once it can. */
   #early: Work[] | undefined = [];
+  #isConnected = false;
+  #endAdopting: (() => void) | undefined;
   #started: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
   #exclusive: Promise<void> | undefined;
@@ -65,14 +70,15 @@ export class Bot<S extends object = ChatState> {
     const begin = (work: Work): void => this.#begin(work);
     // Alone, an inbox of its own would keep messages no longer than this process does.
     const inbox = options.coordinator !== undefined && isDurable(options.coordinator) ? options.coordinator : undefined;
-    this.#isDurable = inbox !== undefined;
     this.#take =
       inbox === undefined
         ? plainIngress(this.#coordinator, begin, this.#load)
         : durableIngress(inbox, begin, this.#load);
-    inbox?.onAdopted((message) => this.#begin(adopted(message)));
+    this.#inbox = inbox;
     this.#setup = this.#makeSetup();
-    this.#listen();
+    announce(this.#coordinator, this.#log, (from, to) => {
+      if (from.includes(this.#health)) this.#health = to;
+    });
   }
 
   /**
@@ -131,7 +137,7 @@ export class Bot<S extends object = ChatState> {
    */
   readonly webhook = async (request: Request): Promise<Response> => {
     try {
-      const answer = probe(request, this.#health);
+      const answer = probe(request, this.#status());
       if (answer !== undefined) return answer;
       if (this.#provider.webhook === undefined) return new Response(null, { status: 404 });
       if (this.#health !== 'ready' && this.#health !== 'unavailable') return refusal(this.#health);
@@ -153,6 +159,7 @@ export class Bot<S extends object = ChatState> {
     for (const line of warnings(this.#options)) this.#log(line);
     this.#health = 'starting';
     try {
+      if (!this.#provider.exclusive) this.#adopt(true);
       await this.#coordinator.start();
       if (this.#provider.exclusive) this.#exclusive = this.#runExclusive();
       else await this.#provider.start(this.#intake);
@@ -169,6 +176,11 @@ export class Bot<S extends object = ChatState> {
     void this.#provider.ended?.then(() => this.#end());
   }
 
+  #status(): Health {
+    const isStandby = this.#health === 'ready' && this.#provider.exclusive === true && !this.#isConnected;
+    return isStandby ? 'standby' : this.#health;
+  }
+
   /** No more will come: what is in hand is handled, however long it takes. */
   async #end(): Promise<void> {
     await this.#load.empty();
@@ -179,8 +191,9 @@ export class Bot<S extends object = ChatState> {
     await this.#started?.catch(() => {});
     if (this.#health === 'stopped') return;
     this.#health = 'stopping';
-    this.#drained = drain(this.#load, this.#clock, drainMs, this.#isDurable);
+    this.#drained = drain(this.#load, this.#clock, drainMs, this.#inbox !== undefined);
     this.#stopping.abort();
+    this.#adopt(false);
     if (this.#exclusive === undefined) await this.#attempt('provider.stop()', () => this.#provider.stop());
     await this.#exclusive;
     await this.#drained;
@@ -197,6 +210,14 @@ export class Bot<S extends object = ChatState> {
     }
   }
 
+  /**
+   * Whether this replica takes messages over. One without the only connection does not: it could not reply.
+   */
+  #adopt(isWanted: boolean): void {
+    this.#endAdopting?.();
+    this.#endAdopting = isWanted ? this.#inbox?.onAdopted((message) => this.#begin(adopted(message))) : undefined;
+  }
+
   #runExclusive(): Promise<void> {
     return runExclusive({
       coordinator: this.#coordinator,
@@ -206,6 +227,10 @@ export class Bot<S extends object = ChatState> {
       stopping: this.#stopping.signal,
       drained: () => this.#drained ?? Promise.resolve(),
       failed: (error) => void this.#tell(error, undefined, `provider ${this.#provider.name}`),
+      changed: (isConnected) => {
+        this.#isConnected = isConnected;
+        this.#adopt(isConnected && !this.#stopping.signal.aborted);
+      },
     });
   }
 
@@ -218,13 +243,14 @@ export class Bot<S extends object = ChatState> {
     const replicaId = this.#coordinator.replicaId;
     return {
       coordinator: this.#coordinator,
-      isDurable: this.#isDurable,
+      isDurable: this.#inbox !== undefined,
       store: stateOf(this.#options),
       provider: this.#provider,
       clock: this.#clock,
       load: this.#load,
       stopping: this.#stopping.signal,
       maxAttempts: this.#options.maxAttempts ?? 5,
+      maxTurnMs: this.#options.maxTurnMs,
       retryDelayMs: backoff(this.#options.retryDelayMs ?? 100),
       handle: (attempt) => this.#script.run(new Context(attempt, replicaId)),
       failed: (error, attempt, work) => this.#failed(error, attempt, work),
@@ -247,27 +273,6 @@ export class Bot<S extends object = ChatState> {
         this.#log(`botmesh: an onError hook threw: ${shown(thrown)}`);
       }
     }
-  }
-
-  #listen(): void {
-    const turnTo = (from: Health, to: Health): void => {
-      if (this.#health === from) this.#health = to;
-    };
-    this.#coordinator.on('unavailable', ({ error }) => {
-      turnTo('ready', 'unavailable');
-      this.#log(`botmesh: the coordination backend does not answer: ${error.message}`);
-    });
-    this.#coordinator.on('available', ({ downMs }) => {
-      turnTo('unavailable', 'ready');
-      this.#log(`botmesh: the coordination backend answers again, after ${downMs} ms.`);
-    });
-    this.#coordinator.on('replaced', () => {
-      if (this.#health !== 'stopping' && this.#health !== 'stopped') this.#health = 'replaced';
-      this.#log(`botmesh: a newer start took the replicaId ${this.#coordinator.replicaId}. This replica is out.`);
-    });
-    this.#coordinator.on('parked', ({ key, attempts }) => {
-      this.#log(`botmesh: a message of chat ${key} failed ${attempts} times and is parked.`);
-    });
   }
 }
 

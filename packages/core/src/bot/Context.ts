@@ -55,9 +55,9 @@ export class Context<S extends object = ChatState> {
     return this.#attempt.turn;
   }
 
-  /** Aborts with a LeaseLostError when the turn is lost: pass it to whatever takes long. */
+  /** Aborts when the turn is lost (LeaseLostError) or takes too long (TurnLimitError): pass it to whatever takes long. */
   get signal(): AbortSignal {
-    return this.#attempt.turn.signal;
+    return this.#attempt.signal;
   }
 
   /** The chat's own state: plain JSON data, changed in place, saved when the message is handled. Not saved otherwise. */

@@ -2,7 +2,7 @@ import type { AdoptedMessage, Coordinator, Inbox } from '../coordination/types.j
 import type { Intake } from '../providers/provider.js';
 import { checkMessage, encode } from './envelope.js';
 import type { Load } from './Load.js';
-import type { Work } from './turn.js';
+import type { Work } from './setup.js';
 
 const REMEMBERED_IDS = 100_000;
 

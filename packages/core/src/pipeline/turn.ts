@@ -1,45 +1,19 @@
-import type { ChatTurn, Coordinator, Ticket } from '../coordination/types.js';
-import { CoordinationUnavailableError, LeaseLostError, LifecycleError, StaleFenceError } from '../errors.js';
+import type { ChatTurn } from '../coordination/types.js';
+import {
+  CoordinationUnavailableError,
+  LeaseLostError,
+  LifecycleError,
+  StaleFenceError,
+  TurnLimitError,
+} from '../errors.js';
 import type { Provider } from '../providers/provider.js';
-import type { StateStore, StoredState } from '../state/state-store.js';
+import type { StoredState } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import { Attempt, type Way } from './Attempt.js';
 import { decode, type Message } from './envelope.js';
-import type { Load } from './Load.js';
 import { pause } from './pause.js';
 import { Session } from './Session.js';
-
-/** A message with its place, on the way to its turn. */
-export interface Work {
-  readonly ticket: Ticket;
-  readonly id: string | undefined;
-  /** The message, or its stored form when another replica took it in. */
-  readonly content: Message | string;
-  /** 1 for the first try. */
-  readonly attempt: number;
-}
-
-/** What all turns of a Bot share. */
-export interface TurnSetup {
-  readonly coordinator: Coordinator;
-  /** Whether the coordinator keeps messages. Otherwise they live and die with this process, and retries are made here. */
-  readonly isDurable: boolean;
-  readonly store: StateStore;
-  readonly provider: Provider;
-  readonly clock: Clock;
-  readonly load: Load;
-  /** Aborts when the Bot stops. */
-  readonly stopping: AbortSignal;
-  readonly maxAttempts: number;
-  /** How long to hold the chat after the given attempt failed. */
-  retryDelayMs(attempt: number): number;
-  /** The user's part. What it throws fails the attempt. */
-  handle(attempt: Attempt): unknown;
-  /** Hears of every failed attempt while the turn is still held. Must not reject. */
-  failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void>;
-  /** Hears of a message that nobody will handle. */
-  dropped(work: Work, why: string): void;
-}
+import type { TurnSetup, Work } from './setup.js';
 
 /**
  * The life of a message on this replica.
@@ -88,6 +62,7 @@ export class MessageTurn implements Way {
   readonly clock: Clock;
   /** Names the message in the chat's state, in every attempt the same. */
   readonly mark: number;
+  readonly isLimited: boolean;
   readonly #setup: TurnSetup;
   #work: Work;
   #state: TurnState = 'waiting';
@@ -100,6 +75,7 @@ export class MessageTurn implements Way {
     this.provider = setup.provider;
     this.clock = setup.clock;
     this.mark = work.ticket.seq;
+    this.isLimited = setup.maxTurnMs !== undefined;
     this.#setup = setup;
     this.#work = work;
     setup.load.waiting++;
@@ -123,7 +99,7 @@ export class MessageTurn implements Way {
             break;
           case 'handling':
             // Unless an earlier attempt got as far as saving: its replies are out, and it may not act on its own result.
-            if (this.#attempt!.session.savedBy !== this.mark) await this.#setup.handle(this.#attempt!);
+            if (this.#attempt!.session.savedBy !== this.mark) await this.#handle(this.#attempt!);
             this.#to('settling');
             break;
           case 'settling':
@@ -173,6 +149,20 @@ export class MessageTurn implements Way {
     const session = new Session(state);
     turn.assertHeld();
     return new Attempt(this.#message!, turn, this.#work.attempt, session, this);
+  }
+
+  #handle(attempt: Attempt): unknown {
+    const { maxTurnMs, clock } = this.#setup;
+    if (maxTurnMs === undefined) return this.#setup.handle(attempt);
+    return new Promise((resolve, reject) => {
+      const timer = clock.setTimer(maxTurnMs, () => {
+        const error = new TurnLimitError(maxTurnMs);
+        attempt.abort(error);
+        reject(error);
+      });
+      const handled = (async () => this.#setup.handle(attempt))();
+      handled.then(resolve, reject).finally(() => clock.clearTimer(timer));
+    });
   }
 
   // These three are no async functions: what is not needed is not waited for, and most messages need only the release.
