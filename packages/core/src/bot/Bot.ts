@@ -65,7 +65,7 @@ export class Bot<S extends object = ChatState> {
     this.#provider = options.provider;
     this.#clock = options.clock ?? systemClock;
     this.#coordinator = options.coordinator ?? new MemoryCoordinator();
-    this.#log = options.log ?? ((line) => console.warn(line));
+    this.#log = quietly(options.log ?? ((line) => console.warn(line)));
     if (options.onError !== undefined) this.#hooks.push(options.onError);
     const begin = (work: Work): void => this.#begin(work);
     // Alone, an inbox of its own would keep messages no longer than this process does.
@@ -116,6 +116,7 @@ export class Bot<S extends object = ChatState> {
 
   /** Joins the mesh and begins to take messages in. Idempotent. If it rejects, the Bot is stopped. */
   start(): Promise<void> {
+    if (this.#stopped !== undefined) return refuse('stopped', 'The bot was stopped. Make a new one.');
     this.#started ??= this.#start();
     return this.#started;
   }
@@ -155,7 +156,6 @@ export class Bot<S extends object = ChatState> {
   };
 
   async #start(): Promise<void> {
-    if (this.#stopped !== undefined) throw new LifecycleError('stopped', 'The bot was stopped. Make a new one.');
     for (const line of warnings(this.#options)) this.#log(line);
     this.#health = 'starting';
     try {
@@ -166,7 +166,7 @@ export class Bot<S extends object = ChatState> {
     } catch (error) {
       this.#stopping.abort();
       this.#health = 'stopped';
-      await this.#coordinator.stop();
+      await this.#attempt('coordinator.stop()', () => this.#coordinator.stop());
       throw error;
     }
     if (this.#health === 'starting') this.#health = 'ready';
@@ -274,6 +274,17 @@ export class Bot<S extends object = ChatState> {
       }
     }
   }
+}
+
+/** What a log does with a line is no trouble of the bot's. */
+function quietly(log: (line: string) => void): (line: string) => void {
+  return (line) => {
+    try {
+      log(line);
+    } catch {
+      // Nobody is left to tell.
+    }
+  };
 }
 
 function refuse(code: 'not-started' | 'stopped', message: string): Promise<never> {

@@ -1,4 +1,5 @@
 import type { ChatTurn } from '../coordination/types.js';
+import { BadInputError } from '../errors.js';
 import type { Attempt } from '../pipeline/Attempt.js';
 import type { Message } from '../pipeline/envelope.js';
 import type { Session } from '../pipeline/Session.js';
@@ -74,6 +75,8 @@ export class Context<S extends object = ChatState> {
    * lost; with the provider's error when it cannot deliver. An error of a reply that nobody awaits fails the message.
    */
   reply(reply: string | Reply): Promise<void> {
-    return this.#attempt.outbox.send(typeof reply === 'string' ? { text: reply } : reply);
+    if (typeof reply === 'string') return this.#attempt.outbox.send({ text: reply });
+    if (typeof reply?.text === 'string') return this.#attempt.outbox.send(reply);
+    throw new BadInputError(`ctx.reply(): expected a text or { text }, found ${typeof reply}.`);
   }
 }

@@ -8,7 +8,7 @@ export function announce(
   change: (from: readonly Health[], to: Health) => void,
 ): void {
   coordinator.on('unavailable', ({ error }) => {
-    change(['ready'], 'unavailable');
+    change(['starting', 'ready'], 'unavailable');
     log(`botmesh: the coordination backend does not answer: ${error.message}`);
   });
   coordinator.on('available', ({ downMs }) => {

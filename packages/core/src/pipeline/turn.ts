@@ -47,7 +47,7 @@ const NEXT: Record<TurnState, readonly TurnState[]> = {
   handling: ['settling', 'failing'],
   settling: ['done', 'failing'],
   failing: ['opening', 'returned', 'left', 'requeueing', 'dropped'],
-  requeueing: ['waiting', 'dropped'],
+  requeueing: ['waiting', 'left', 'dropped'],
   done: [],
   returned: [],
   left: [],
@@ -122,7 +122,7 @@ export class MessageTurn implements Way {
         }
       } catch (error) {
         this.#error = error;
-        this.#to(this.#state === 'waiting' ? await this.#refused(error) : 'failing');
+        this.#to(await this.#afterError(error));
       }
     }
   }
@@ -137,6 +137,12 @@ export class MessageTurn implements Way {
     this.#state = next;
     if (isRunning(next) !== wasRunning) load.running += wasRunning ? -1 : 1;
     load.changed();
+  }
+
+  async #afterError(error: unknown): Promise<TurnState> {
+    if (this.#state === 'waiting') return this.#refused(error);
+    // A coordinator that breaks its word: the lease ends what is still held.
+    return this.#state === 'failing' || this.#state === 'requeueing' ? 'left' : 'failing';
   }
 
   /** The turn was not granted. With a durable coordinator the mesh has the message: it comes again, here or elsewhere. */
