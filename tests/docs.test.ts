@@ -367,6 +367,24 @@ function quarantineOf(leaseMs: number): number {
   return record.quarantineMs;
 }
 
+describe('packages/core/README.md', () => {
+  const { prose } = documentAt('packages/core/README.md');
+
+  test.each([
+    ['a bot', 'packages/core/src/bot/options.ts', 'BotOptions'],
+    ['a coordinator', 'packages/core/src/coordination/options.ts', 'CoordinatorOptions'],
+  ])('has every option of %s, and none that does not exist', (what, file, name) => {
+    const [, members = ''] = new RegExp(`interface ${name} \\{(.*?)^\\}`, 'ms').exec(read(file)) ?? [];
+    const options = [...members.matchAll(/^ {2}(\w+)\??:/gm)].map(([, option]) => option);
+    const [, table = ''] = new RegExp(`^## Options of ${what}$(.*?)(?=^## )`, 'ms').exec(prose) ?? [];
+    const explained = [...table.matchAll(/^\| `(\w+)`/gm)].map(([, option]) => option);
+
+    expect(explained.length).toBeGreaterThan(0);
+    // Where time comes from is for tests.
+    expect(new Set(explained)).toEqual(new Set(options.filter((option) => option !== 'clock')));
+  });
+});
+
 describe('ARCHITECTURE.md', () => {
   const { text } = documentAt('ARCHITECTURE.md');
 
