@@ -17,6 +17,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { ERROR_CODES } from '@botmesh/core';
 import { emptyRecord, transitions } from '@botmesh/core/spi';
+import { coordinatorConformance, inboxConformance, memorySubject, PROMISES } from '@botmesh/core/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -131,6 +132,12 @@ describe.each(paths)('%s', (path) => {
     expect([...new Set(unknown)]).toEqual([]);
   });
 
+  test('names only packages that exist', () => {
+    const named = [...document.text.matchAll(/@botmesh\/([\w-]+)/g)].map(([, name]) => name ?? '');
+
+    expect(named.filter((name) => !existsSync(join(root, 'packages', name)))).toEqual([]);
+  });
+
   test('does not call anything easy', () => {
     expect(proseOf(document).match(/\b(just|simply|easily|obviously)\b/gi) ?? []).toEqual([]);
   });
@@ -198,8 +205,9 @@ const programs = documents.flatMap(({ path, fences }) =>
 
 describe('programs in documents', () => {
   let folder = '';
+  let complaints = '';
 
-  beforeAll(() => {
+  beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'botmesh-docs-'));
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
@@ -207,17 +215,15 @@ describe('programs in documents', () => {
     for (const { name, isFragment, body } of programs) {
       writeFileSync(join(folder, `${name}.ts`), isFragment ? `${PREAMBLE}${body}\nexport {};\n` : body);
     }
-  });
+    const tsc = run(join(root, 'node_modules/.bin/tsc'), ['-p', folder], { cwd: folder });
+    complaints = (await tsc.catch((error: { stdout: string }) => error)).stdout;
+  }, 60_000);
 
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  test('compile against the packages as they are published', async () => {
-    const { stdout } = await run(join(root, 'node_modules/.bin/tsc'), ['-p', folder], { cwd: folder }).catch(
-      (error: { stdout: string }) => error,
-    );
-
-    expect(stdout).toBe('');
-  }, 60_000);
+  test('compile against the packages as they are published', () => {
+    expect(complaints).toBe('');
+  });
 
   test.each(programs.filter(({ isFragment }) => !isFragment))(
     '$where runs to its end',
@@ -243,6 +249,12 @@ describe('README.md', () => {
     expect(read('.ci/run')).toMatch(/^npm ci && npm test\b/m);
   });
 
+  test('lists every package', () => {
+    const names = readdirSync(join(root, 'packages'));
+
+    expect(names.filter((name) => !text.includes(`[\`@botmesh/${name}\`](packages/${name}/README.md)`))).toEqual([]);
+  });
+
   test('is short enough to be read', () => {
     expect(text.split('\n').length).toBeLessThanOrEqual(140);
   });
@@ -254,7 +266,7 @@ describe('docs/errors.md', () => {
   test('explains every error code, and none that does not exist', () => {
     const explained = [...prose.matchAll(/^## `([\w-]+)`$/gm)].map(([, code]) => code);
 
-    expect(explained.sort()).toEqual(Object.keys(ERROR_CODES).sort());
+    expect(new Set(explained)).toEqual(new Set(Object.keys(ERROR_CODES)));
   });
 
   test('says of each code its class, when it comes, and what to do', () => {
@@ -272,6 +284,52 @@ describe('docs/errors.md', () => {
   });
 });
 
+describe('docs/guarantees.md', () => {
+  const { prose } = documentAt('docs/guarantees.md');
+  const sections = prose
+    .split(/^### /m)
+    .slice(1)
+    .map((section) => section.replace(/^## .*/ms, ''));
+  const subject = memorySubject();
+  const tests = [...coordinatorConformance(subject), ...inboxConformance(subject)].filter(({ promise }) => promise > 0);
+
+  test('has every promise to the letter, and no other', () => {
+    const promises = Object.entries(PROMISES).map(([number, sentence]) => `${number}. ${sentence}`);
+
+    expect(sections.map((section) => section.split('\n')[0])).toEqual(promises);
+  });
+
+  test('has a test for every promise, with its sentence as the title', () => {
+    const tested = new Map<number, string[]>();
+    for (const { promise, title } of tests) tested.set(promise, [...(tested.get(promise) ?? []), title]);
+    const astray = Object.entries(PROMISES).filter(([number, sentence]) => {
+      const titles = tested.get(Number(number)) ?? [];
+      return titles.length === 0 || titles.some((title) => title !== sentence && !title.startsWith(`${sentence} — `));
+    });
+
+    expect(astray).toEqual([]);
+  });
+
+  test('names for every promise the file that has its test, and rules that are explained', () => {
+    const rules = new Set([...prose.matchAll(/^\| (R\d+) \|/gm)].map(([, rule]) => rule));
+    const wrong = sections.filter((section, at) => {
+      const [, named = '', file = ''] = /^Rules: (.+?)\. Test: \[.*?\]\((.*?)\)\.$/m.exec(section) ?? [];
+      const source = file === '' ? '' : read(join('docs', file));
+      const isTested = new RegExp(`promised\\(\\s*${at + 1},`).test(source);
+      return !isTested || named.split(', ').some((rule) => !rules.has(rule));
+    });
+
+    expect(wrong.map((section) => section.split('\n')[0])).toEqual([]);
+  });
+
+  test('explains every rule that the code names', () => {
+    const code = sources.filter((source) => source.startsWith('packages/core/src/coordination/')).map(read);
+    const named = new Set(code.flatMap((text) => text.match(/\bR\d+\b/g) ?? []));
+
+    expect([...named].filter((rule) => !prose.includes(`| ${rule} |`))).toEqual([]);
+  });
+});
+
 describe('docs/operations.md', () => {
   const { prose } = documentAt('docs/operations.md');
 
@@ -282,7 +340,7 @@ describe('docs/operations.md', () => {
     const [, table = ''] = /^## Events(.*?)^## /ms.exec(prose) ?? [];
     const described = [...table.matchAll(/^\| `(\w+)/gm)].map(([, name]) => name);
 
-    expect(described.sort()).toEqual(events.sort());
+    expect(new Set(described)).toEqual(new Set(events));
   });
 
   test('has the durations that follow from the lease', () => {
@@ -307,6 +365,24 @@ function quarantineOf(leaseMs: number): number {
   transitions.join(record, request, { nowMs: 1, run: 'another' }, []);
   return record.quarantineMs;
 }
+
+describe('packages/core/README.md', () => {
+  const { prose } = documentAt('packages/core/README.md');
+
+  test.each([
+    ['a bot', 'packages/core/src/bot/options.ts', 'BotOptions'],
+    ['a coordinator', 'packages/core/src/coordination/options.ts', 'CoordinatorOptions'],
+  ])('has every option of %s, and none that does not exist', (what, file, name) => {
+    const [, members = ''] = new RegExp(`interface ${name} \\{(.*?)^\\}`, 'ms').exec(read(file)) ?? [];
+    const options = [...members.matchAll(/^ {2}(\w+)\??:/gm)].map(([, option]) => option);
+    const [, table = ''] = new RegExp(`^## Options of ${what}$(.*?)(?=^## )`, 'ms').exec(prose) ?? [];
+    const explained = [...table.matchAll(/^\| `(\w+)`/gm)].map(([, option]) => option);
+
+    expect(explained.length).toBeGreaterThan(0);
+    // Where time comes from is for tests.
+    expect(new Set(explained)).toEqual(new Set(options.filter((option) => option !== 'clock')));
+  });
+});
 
 describe('ARCHITECTURE.md', () => {
   const { text } = documentAt('ARCHITECTURE.md');

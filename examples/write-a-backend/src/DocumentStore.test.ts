@@ -1,41 +1,102 @@
-import { demandSameAnswers, memoryStoreLab, type StoreLab, seededRandom, VirtualClock } from '@botmesh/core/testing';
+import {
+  type ConformanceSubject,
+  type ConformanceTest,
+  coordinatorConformance,
+  demandSameAnswers,
+  inboxConformance,
+  memoryStoreLab,
+  type StoreLab,
+  seededRandom,
+  storeMesh,
+  VirtualClock,
+} from '@botmesh/core/testing';
 import { describe, test } from 'vitest';
 import { DocumentStore } from './DocumentStore.js';
 import { MemoryDocument } from './MemoryDocument.js';
 
-async function documentLab(document = new MemoryDocument()): Promise<StoreLab> {
-  const clock = new VirtualClock();
-  let offsetMs = 0;
+/** A shard's place: what stores are opened on, and what its server can be made to do. */
+async function place(clock: VirtualClock) {
+  const document = new MemoryDocument();
   await DocumentStore.create(document);
+  let offsetMs = 0;
   return {
-    store: new DocumentStore(document, () => clock.wallMs() + offsetMs),
-    moveClock: (byMs) => {
+    document,
+    open: () => new DocumentStore(document, () => clock.wallMs() + offsetMs),
+    stepClock: (byMs: number) => {
       offsetMs += byMs;
     },
-    restart: () => document.restart(),
-    wipe: () => document.wipe(),
-    snapshot: async () => document.snapshot(),
-    close: () => document.close(),
   };
 }
 
-describe('a store in a document', () => {
-  test('answers every step as the reference store', async () => {
+async function lab(isOvertaken = () => false): Promise<StoreLab> {
+  const { document, open, stepClock } = await place(new VirtualClock());
+  document.isOvertaken = isOvertaken;
+  return {
+    store: open(),
+    moveClock: stepClock,
+    restart: () => document.restart(),
+    wipe: () => document.wipe(),
+    snapshot: async () => document.snapshot(),
+    close: async () => {},
+  };
+}
+
+const subject: ConformanceSubject = {
+  name: 'a document',
+  faults: ['stepClock', 'wipe', 'restart', 'rollback'],
+  async open({ shards = 1, leaseMs = 12_000 } = {}) {
+    const clock = new VirtualClock();
+    const places = await Promise.all(Array.from({ length: shards }, () => place(clock)));
+    return storeMesh({
+      clock,
+      leaseMs,
+      shards,
+      createStore: (shard) => places[shard]!.open(),
+      server: {
+        stepClock: (ms) => {
+          for (const each of places) each.stepClock(ms);
+        },
+        restart: () => {
+          for (const { document } of places) document.restart();
+        },
+        wipe: () => {
+          for (const { document } of places) document.wipe();
+        },
+        snapshot: () => {
+          const putBack = places.map(({ document }) => document.snapshot());
+          return () => {
+            for (const put of putBack) put();
+          };
+        },
+      },
+    });
+  },
+};
+
+function declare(tests: readonly ConformanceTest[]): void {
+  for (const each of tests) test(each.title, { skip: each.skip !== undefined }, () => each.run());
+}
+
+describe('steps in a document', () => {
+  test('are answered as by the reference store', async () => {
     for (let seed = 1; seed <= 40; seed++) {
-      await demandSameAnswers({ reference: memoryStoreLab, subject: () => documentLab(), seed, steps: 120 });
+      await demandSameAnswers({ reference: memoryStoreLab, subject: () => lab(), seed, steps: 120 });
     }
   });
 
-  test('answers the same when others often come in between', async () => {
+  test('are answered the same when others often come in between', async () => {
     for (let seed = 1; seed <= 20; seed++) {
       const random = seededRandom(seed);
-      const subject = async (): Promise<StoreLab> => {
-        const document = new MemoryDocument();
-        const lab = await documentLab(document);
-        document.isOvertaken = () => random() < 0.4;
-        return lab;
-      };
+      const subject = () => lab(() => random() < 0.4);
       await demandSameAnswers({ reference: memoryStoreLab, subject, seed, steps: 80 });
     }
   });
+});
+
+describe('a coordinator on a document', () => {
+  declare(coordinatorConformance(subject));
+});
+
+describe('an inbox in a document', () => {
+  declare(inboxConformance(subject));
 });

@@ -11,7 +11,7 @@ import { FileCoordinator } from './FileCoordinator.js';
 import { FileDocument } from './FileDocument.js';
 
 const TURNS = 15;
-const LEASE_MS = 1_500;
+const LEASE_MS = 2_000;
 
 async function direct(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'botmesh-'));

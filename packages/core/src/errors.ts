@@ -16,6 +16,7 @@ export const ERROR_CODES = {
   'bad-input': 'An argument has the wrong type or shape.',
   delivery: 'A provider could not deliver a reply.',
   middleware: 'Middleware called next() more than once.',
+  'turn-limit': 'A handler ran for longer than maxTurnMs.',
 } as const;
 
 export type ErrorCode = keyof typeof ERROR_CODES;
@@ -138,4 +139,18 @@ export class DeliveryError extends BotmeshError {
 export class MiddlewareError extends BotmeshError {
   override readonly name = 'MiddlewareError';
   readonly code = 'middleware';
+}
+
+/** A handler ran for longer than the Bot's `maxTurnMs`: its signal was aborted with this, and its replies are refused. */
+export class TurnLimitError extends BotmeshError {
+  override readonly name = 'TurnLimitError';
+  readonly code = 'turn-limit';
+  readonly maxTurnMs: number;
+
+  constructor(maxTurnMs: number) {
+    super(
+      `The handlers of one message ran for longer than maxTurnMs (${maxTurnMs}). The message is tried again, or given up.`,
+    );
+    this.maxTurnMs = maxTurnMs;
+  }
 }

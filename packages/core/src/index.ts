@@ -20,6 +20,7 @@ export {
   MiddlewareError,
   StaleFenceError,
   TicketError,
+  TurnLimitError,
 } from './errors.js';
 export type { Message } from './pipeline/envelope.js';
 export type { Provider, Reply } from './providers/provider.js';

@@ -43,6 +43,7 @@ export { ReplicaClock } from './testing/ReplicaClock.js';
 export { Rig, type RigOptions } from './testing/Rig.js';
 export { seededRandom } from './testing/random.js';
 export { type OpenState, type StateSubject, type StateTest, stateConformance } from './testing/state-conformance.js';
+export { type StoreSubject, type StoreTest, storeConformance } from './testing/store-conformance.js';
 export { memoryStoreLab, type OpenStore, type StoreLab } from './testing/store-lab.js';
 export { type StoreMeshOptions, storeMesh } from './testing/store-mesh.js';
 export { VirtualClock, type VirtualClockOptions } from './testing/VirtualClock.js';

@@ -89,6 +89,10 @@ describe('stop', () => {
     await Promise.all([bot.stop(), bot.stop()]);
 
     await expect(bot.start()).rejects.toMatchObject({ code: 'stopped' });
+    const { bot: other } = await lab.alone(echo);
+    await other.start();
+    await other.stop();
+    await expect(other.start()).rejects.toMatchObject({ code: 'stopped' });
     expect(() => bot.stop({ drainMs: -1 })).toThrow(/drainMs/);
   });
 
@@ -144,6 +148,7 @@ describe('http', () => {
 
   // C-76
   test('an unreachable backend refuses messages as unavailable, and readiness follows it', async () => {
+    lab = botMesh({ leaseMs: 900 });
     const { replica, mesh } = lab;
     const { provider, bot, coordinator } = await replica(echo);
 
@@ -156,4 +161,27 @@ describe('http', () => {
     await provider.receive({ chat: 'k', id: '1', text: 'x' });
     await provider.hasSent(1);
   });
+});
+
+test('a log that throws, a hook that rejects and a handler that throws nothing harm nobody', async () => {
+  const { provider } = await lab.alone(
+    (bot) => {
+      bot.when('bad', () => Promise.reject(undefined as unknown as Error));
+      bot.when('odd', (ctx) => ctx.reply(7 as never));
+      bot.use((ctx) => ctx.reply('fine'));
+    },
+    {
+      maxAttempts: 1,
+      log: () => {
+        throw new Error('log');
+      },
+    },
+  );
+
+  await provider.receive({ chat: 'k', text: 'bad' });
+  await provider.receive({ chat: 'k', text: 'odd' });
+  await provider.receive({ chat: 'k', text: 'good' });
+  await provider.hasSent(1);
+
+  expect(provider.textsTo('k')).toEqual(['fine']);
 });

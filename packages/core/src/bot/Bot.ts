@@ -1,20 +1,23 @@
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
-import type { Coordinator } from '../coordination/types.js';
+import type { Coordinator, Inbox } from '../coordination/types.js';
 import { ConfigError, LifecycleError } from '../errors.js';
+import type { Attempt } from '../pipeline/Attempt.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import { runExclusive } from '../pipeline/exclusive.js';
 import { adopted, durableIngress, isDurable, plainIngress } from '../pipeline/ingress.js';
-import { Load } from '../pipeline/load.js';
-import { type Attempt, MessageTurn, type TurnSetup, type Work } from '../pipeline/turn.js';
+import { Load } from '../pipeline/Load.js';
+import type { TurnSetup, Work } from '../pipeline/setup.js';
+import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
 import { type Clock, systemClock } from '../time/clock.js';
+import { announce } from './announce.js';
 import { type ChatState, Context } from './Context.js';
 import { type AnyFlow, Flow } from './flow.js';
 import { type Health, probe, refusal } from './health.js';
 import type { Match } from './match.js';
 import type { Middleware } from './middleware.js';
 import { type BotOptions, backoff, checkOptions, type ErrorHook } from './options.js';
-import { Script } from './script.js';
+import { Script } from './Script.js';
 import { stateOf } from './state-of.js';
 import { warnings } from './warnings.js';
 
@@ -37,7 +40,8 @@ export class Bot<S extends object = ChatState> {
   readonly #provider: Provider;
   readonly #coordinator: Coordinator;
   readonly #clock: Clock;
-  readonly #isDurable: boolean;
+  /** The coordinator, if it keeps messages. */
+  readonly #inbox: Inbox | undefined;
   readonly #load = new Load();
   readonly #stopping = new AbortController();
   readonly #hooks: ErrorHook[] = [];
@@ -48,6 +52,8 @@ export class Bot<S extends object = ChatState> {
   #health: Health = 'new';
   /** What was taken over before the provider could send. Undefined once it can. */
   #early: Work[] | undefined = [];
+  #isConnected = false;
+  #endAdopting: (() => void) | undefined;
   #started: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
   #exclusive: Promise<void> | undefined;
@@ -59,16 +65,20 @@ export class Bot<S extends object = ChatState> {
     this.#provider = options.provider;
     this.#clock = options.clock ?? systemClock;
     this.#coordinator = options.coordinator ?? new MemoryCoordinator();
-    this.#log = options.log ?? ((line) => console.warn(line));
+    this.#log = quietly(options.log ?? ((line) => console.warn(line)));
     if (options.onError !== undefined) this.#hooks.push(options.onError);
     const begin = (work: Work): void => this.#begin(work);
     // Alone, an inbox of its own would keep messages no longer than this process does.
     const inbox = options.coordinator !== undefined && isDurable(options.coordinator) ? options.coordinator : undefined;
-    this.#isDurable = inbox !== undefined;
-    this.#take = inbox === undefined ? plainIngress(this.#coordinator, begin) : durableIngress(inbox, begin);
-    inbox?.onAdopted((message) => this.#begin(adopted(message)));
+    this.#take =
+      inbox === undefined
+        ? plainIngress(this.#coordinator, begin, this.#load)
+        : durableIngress(inbox, begin, this.#load);
+    this.#inbox = inbox;
     this.#setup = this.#makeSetup();
-    this.#listen();
+    announce(this.#coordinator, this.#log, (from, to) => {
+      if (from.includes(this.#health)) this.#health = to;
+    });
   }
 
   /**
@@ -106,6 +116,7 @@ export class Bot<S extends object = ChatState> {
 
   /** Joins the mesh and begins to take messages in. Idempotent. If it rejects, the Bot is stopped. */
   start(): Promise<void> {
+    if (this.#stopped !== undefined) return refuse('stopped', 'The bot was stopped. Make a new one.');
     this.#started ??= this.#start();
     return this.#started;
   }
@@ -127,7 +138,7 @@ export class Bot<S extends object = ChatState> {
    */
   readonly webhook = async (request: Request): Promise<Response> => {
     try {
-      const answer = probe(request, this.#health);
+      const answer = probe(request, this.#status());
       if (answer !== undefined) return answer;
       if (this.#provider.webhook === undefined) return new Response(null, { status: 404 });
       if (this.#health !== 'ready' && this.#health !== 'unavailable') return refusal(this.#health);
@@ -138,30 +149,24 @@ export class Bot<S extends object = ChatState> {
     }
   };
 
-  readonly #intake: Intake = async (message) => {
-    if (this.#health === 'new') throw new LifecycleError('not-started', 'The bot is not started. Call start() first.');
-    if (this.#stopping.signal.aborted) throw new LifecycleError('stopped', 'The bot is stopping and takes nothing in.');
-    this.#load.waiting++;
-    try {
-      return await this.#take(message);
-    } finally {
-      this.#load.waiting--;
-      this.#load.changed();
-    }
+  readonly #intake: Intake = (message) => {
+    if (this.#health === 'new') return refuse('not-started', 'The bot is not started. Call start() first.');
+    if (this.#stopping.signal.aborted) return refuse('stopped', 'The bot is stopping and takes nothing in.');
+    return this.#take(message);
   };
 
   async #start(): Promise<void> {
-    if (this.#stopped !== undefined) throw new LifecycleError('stopped', 'The bot was stopped. Make a new one.');
     for (const line of warnings(this.#options)) this.#log(line);
     this.#health = 'starting';
     try {
+      if (!this.#provider.exclusive) this.#adopt(true);
       await this.#coordinator.start();
       if (this.#provider.exclusive) this.#exclusive = this.#runExclusive();
       else await this.#provider.start(this.#intake);
     } catch (error) {
       this.#stopping.abort();
       this.#health = 'stopped';
-      await this.#coordinator.stop();
+      await this.#attempt('coordinator.stop()', () => this.#coordinator.stop());
       throw error;
     }
     if (this.#health === 'starting') this.#health = 'ready';
@@ -169,6 +174,11 @@ export class Bot<S extends object = ChatState> {
     this.#early = undefined;
     for (const work of early) this.#begin(work);
     void this.#provider.ended?.then(() => this.#end());
+  }
+
+  #status(): Health {
+    const isStandby = this.#health === 'ready' && this.#provider.exclusive === true && !this.#isConnected;
+    return isStandby ? 'standby' : this.#health;
   }
 
   /** No more will come: what is in hand is handled, however long it takes. */
@@ -181,8 +191,9 @@ export class Bot<S extends object = ChatState> {
     await this.#started?.catch(() => {});
     if (this.#health === 'stopped') return;
     this.#health = 'stopping';
-    this.#drained = drain(this.#load, this.#clock, drainMs, this.#isDurable);
+    this.#drained = drain(this.#load, this.#clock, drainMs, this.#inbox !== undefined);
     this.#stopping.abort();
+    this.#adopt(false);
     if (this.#exclusive === undefined) await this.#attempt('provider.stop()', () => this.#provider.stop());
     await this.#exclusive;
     await this.#drained;
@@ -199,6 +210,14 @@ export class Bot<S extends object = ChatState> {
     }
   }
 
+  /**
+   * Whether this replica takes messages over. One without the only connection does not: it could not reply.
+   */
+  #adopt(isWanted: boolean): void {
+    this.#endAdopting?.();
+    this.#endAdopting = isWanted ? this.#inbox?.onAdopted((message) => this.#begin(adopted(message))) : undefined;
+  }
+
   #runExclusive(): Promise<void> {
     return runExclusive({
       coordinator: this.#coordinator,
@@ -208,6 +227,10 @@ export class Bot<S extends object = ChatState> {
       stopping: this.#stopping.signal,
       drained: () => this.#drained ?? Promise.resolve(),
       failed: (error) => void this.#tell(error, undefined, `provider ${this.#provider.name}`),
+      changed: (isConnected) => {
+        this.#isConnected = isConnected;
+        this.#adopt(isConnected && !this.#stopping.signal.aborted);
+      },
     });
   }
 
@@ -220,13 +243,14 @@ export class Bot<S extends object = ChatState> {
     const replicaId = this.#coordinator.replicaId;
     return {
       coordinator: this.#coordinator,
-      isDurable: this.#isDurable,
+      isDurable: this.#inbox !== undefined,
       store: stateOf(this.#options),
       provider: this.#provider,
       clock: this.#clock,
       load: this.#load,
       stopping: this.#stopping.signal,
       maxAttempts: this.#options.maxAttempts ?? 5,
+      maxTurnMs: this.#options.maxTurnMs,
       retryDelayMs: backoff(this.#options.retryDelayMs ?? 100),
       handle: (attempt) => this.#script.run(new Context(attempt, replicaId)),
       failed: (error, attempt, work) => this.#failed(error, attempt, work),
@@ -250,27 +274,21 @@ export class Bot<S extends object = ChatState> {
       }
     }
   }
+}
 
-  #listen(): void {
-    const turnTo = (from: Health, to: Health): void => {
-      if (this.#health === from) this.#health = to;
-    };
-    this.#coordinator.on('unavailable', ({ error }) => {
-      turnTo('ready', 'unavailable');
-      this.#log(`botmesh: the coordination backend does not answer: ${error.message}`);
-    });
-    this.#coordinator.on('available', ({ downMs }) => {
-      turnTo('unavailable', 'ready');
-      this.#log(`botmesh: the coordination backend answers again, after ${downMs} ms.`);
-    });
-    this.#coordinator.on('replaced', () => {
-      if (this.#health !== 'stopping' && this.#health !== 'stopped') this.#health = 'replaced';
-      this.#log(`botmesh: a newer start took the replicaId ${this.#coordinator.replicaId}. This replica is out.`);
-    });
-    this.#coordinator.on('parked', ({ key, attempts }) => {
-      this.#log(`botmesh: a message of chat ${key} failed ${attempts} times and is parked.`);
-    });
-  }
+/** What a log does with a line is no trouble of the bot's. */
+function quietly(log: (line: string) => void): (line: string) => void {
+  return (line) => {
+    try {
+      log(line);
+    } catch {
+      // Nobody is left to tell.
+    }
+  };
+}
+
+function refuse(code: 'not-started' | 'stopped', message: string): Promise<never> {
+  return Promise.reject(new LifecycleError(code, message));
 }
 
 function shown(error: unknown): string {

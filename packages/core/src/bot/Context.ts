@@ -1,7 +1,8 @@
 import type { ChatTurn } from '../coordination/types.js';
+import { BadInputError } from '../errors.js';
+import type { Attempt } from '../pipeline/Attempt.js';
 import type { Message } from '../pipeline/envelope.js';
-import type { Session } from '../pipeline/session.js';
-import type { Attempt } from '../pipeline/turn.js';
+import type { Session } from '../pipeline/Session.js';
 import type { Reply } from '../providers/provider.js';
 
 /** What a chat keeps between messages, when its Bot does not say more closely. */
@@ -55,9 +56,9 @@ export class Context<S extends object = ChatState> {
     return this.#attempt.turn;
   }
 
-  /** Aborts with a LeaseLostError when the turn is lost: pass it to whatever takes long. */
+  /** Aborts when the turn is lost (LeaseLostError) or takes too long (TurnLimitError): pass it to whatever takes long. */
   get signal(): AbortSignal {
-    return this.#attempt.turn.signal;
+    return this.#attempt.signal;
   }
 
   /** The chat's own state: plain JSON data, changed in place, saved when the message is handled. Not saved otherwise. */
@@ -74,6 +75,8 @@ export class Context<S extends object = ChatState> {
    * lost; with the provider's error when it cannot deliver. An error of a reply that nobody awaits fails the message.
    */
   reply(reply: string | Reply): Promise<void> {
-    return this.#attempt.outbox.send(typeof reply === 'string' ? { text: reply } : reply);
+    if (typeof reply === 'string') return this.#attempt.outbox.send({ text: reply });
+    if (typeof reply?.text === 'string') return this.#attempt.outbox.send(reply);
+    throw new BadInputError(`ctx.reply(): expected a text or { text }, found ${typeof reply}.`);
   }
 }

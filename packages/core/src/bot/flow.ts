@@ -1,5 +1,5 @@
 import { ConfigError } from '../errors.js';
-import type { Session } from '../pipeline/session.js';
+import type { Session } from '../pipeline/Session.js';
 import type { Reply } from '../providers/provider.js';
 import { type Context, fold, foldedTextOf, sessionOf } from './Context.js';
 import { type Match, type Matcher, matcher } from './match.js';

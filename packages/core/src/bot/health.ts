@@ -1,5 +1,5 @@
-/** How this replica is, in a word for probes and people. */
-export type Health = 'new' | 'starting' | 'ready' | 'unavailable' | 'replaced' | 'stopping' | 'stopped';
+/** How this replica is, in a word for probes and people. `standby`: ready, while another one has the only connection. */
+export type Health = 'new' | 'starting' | 'ready' | 'standby' | 'unavailable' | 'replaced' | 'stopping' | 'stopped';
 
 /**
  * Answers `…/livez` (the process runs) and `…/readyz` (messages can be taken in: a load balancer may send some). Undefined
@@ -9,7 +9,7 @@ export function probe(request: Request, health: Health): Response | undefined {
   if (request.method !== 'GET' && request.method !== 'HEAD') return undefined;
   const { pathname } = new URL(request.url);
   if (pathname.endsWith('/livez')) return answer(200, health);
-  if (pathname.endsWith('/readyz')) return answer(health === 'ready' ? 200 : 503, health);
+  if (pathname.endsWith('/readyz')) return answer(health === 'ready' || health === 'standby' ? 200 : 503, health);
   return undefined;
 }
 

@@ -26,13 +26,14 @@ async function step<C>(links: readonly Link<C>[], at: number, ctx: C, begun: Wat
   const link = links[at];
   if (link === undefined) return;
   let isCalled = false;
-  const next: Next = () => {
+  await link(ctx, () => {
     // Thrown, not rejected: a forgotten await would leave a rejection that nobody handles.
     if (isCalled) throw new MiddlewareError('next() was called twice for one message. Call it once, and await it.');
     isCalled = true;
-    const rest = new Watched(step(links, at + 1, ctx, begun));
-    begun.push(rest);
-    return rest;
-  };
-  await link(ctx, next);
+    const rest = step(links, at + 1, ctx, begun);
+    rest.catch(() => {});
+    const watched = new Watched(rest);
+    begun.push(watched);
+    return watched;
+  });
 }

@@ -23,6 +23,8 @@ export interface BotOptions {
   retryDelayMs?: number;
   /** How often a message is tried when the Bot runs alone. With a coordinator, that one's `maxAttempts` counts. Default 5. */
   maxAttempts?: number;
+  /** How long the handlers of one message may run, in milliseconds, before the message counts as failed. Default: no limit. */
+  maxTurnMs?: number;
   /** Where what operators should know is told, a line each. Default `console.warn`. */
   log?: (line: string) => void;
   /** Where time comes from. For tests. */
@@ -37,11 +39,14 @@ export interface BringsState {
 const LONGEST_DELAY_MS = 10_000;
 
 export function checkOptions(options: BotOptions): void {
-  const { provider, retryDelayMs = 0, maxAttempts = 1 } = options ?? {};
+  const { provider, retryDelayMs = 0, maxAttempts = 1, maxTurnMs = 1 } = options ?? {};
   if (typeof provider?.start !== 'function' || typeof provider.send !== 'function') {
     throw new ConfigError('Bot: no provider. Pass { provider }, for example terminal().');
   }
   if (!(retryDelayMs >= 0)) throw new ConfigError(`Bot: retryDelayMs is ${retryDelayMs}. Give a number from 0 up.`);
+  if (!(maxTurnMs > 0 && maxTurnMs < 2 ** 31)) {
+    throw new ConfigError(`Bot: maxTurnMs is ${maxTurnMs}. Give a number above 0, or leave it out for no limit.`);
+  }
   if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
     throw new ConfigError(`Bot: maxAttempts is ${maxAttempts}. Give a whole number from 1 up.`);
   }

@@ -456,7 +456,8 @@ export class Seat {
   find(key: string, seq: number, epoch: number | undefined): Place | LeaseLostError | undefined {
     const place = this.#tickets.get(seq);
     if (place !== undefined && place.key === key && (epoch === undefined || epoch === this.#epoch)) return place;
-    const reason = epoch === undefined ? undefined : this.#former.get(epoch);
+    const isLeaving = this.#phase === 'leaving' && epoch === this.#epoch;
+    const reason = epoch === undefined ? undefined : isLeaving ? 'stopped' : this.#former.get(epoch);
     return reason === undefined ? undefined : new LeaseLostError(reason);
   }
 

@@ -3,7 +3,7 @@
  * Every backend makes these steps in its own language; the differential runner holds it to the answers given here.
  */
 import { run } from './record/operations.js';
-import { ADOPT_SHARE, bury, detach, headOf, isGranted, offer, push, remove, settle } from './record/queues.js';
+import { ADOPT_SHARE, bury, detach, headOf, hold, isGranted, offer, push, remove, settle } from './record/queues.js';
 import type { Entry, Ledger, Moment, Outgoing, Row } from './record/record.js';
 import { admit, begin, configOf, isOver, noteSeen, type Step, stamp, startEra } from './record/step.js';
 import type {
@@ -239,15 +239,28 @@ function disown(step: Step, me: Row, entry: Entry): void {
 /** Hands the caller what was offered and not yet listed, and messages that nobody took. True when there is more. */
 function lookAround(step: Step, me: Row, answered: number): boolean {
   const { record } = step;
+  if (!me.adopts) takeOffersBack(step, me, answered);
   if (!me.adopts || record.quarantineMs !== 0) return false;
   for (const key of [...record.orphans].slice(0, ADOPT_SHARE)) settle(step, key);
   const known = new Set(step.adopted.map((adoption) => adoption.seq));
   for (const entry of me.tickets.values()) {
     if (!entry.offered || entry.message === null || entry.batch > answered || known.has(entry.seq)) continue;
     if (step.adopted.length >= ADOPT_SHARE) return true;
+    // R10: in the store's former life a later fence of this key may have been given.
+    if (!isGranted(step, entry)) hold(step, entry);
     offer(step, entry, entry.message);
   }
   return record.orphans.size > 0;
+}
+
+/** Nobody listens there any more: what was offered and never heard of goes to somebody else, its attempt not begun. */
+function takeOffersBack(step: Step, me: Row, answered: number): void {
+  for (const entry of [...me.tickets.values()]) {
+    if (!entry.offered || entry.batch > answered) continue;
+    entry.fence = 0;
+    entry.offered = false;
+    detach(step, me, entry);
+  }
 }
 
 function forgetExpired(step: Step): void {

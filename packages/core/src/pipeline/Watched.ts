@@ -1,4 +1,4 @@
-/** A promise that knows whether anybody looked at it. An error that nobody saw is then not lost, and never unhandled. */
+/** A promise that knows whether anybody looked at it. Whoever makes one handles the rejection that nobody sees. */
 export class Watched<T> implements Promise<T> {
   readonly [Symbol.toStringTag] = 'Watched';
   readonly #promise: Promise<T>;
@@ -6,7 +6,6 @@ export class Watched<T> implements Promise<T> {
 
   constructor(promise: Promise<T>) {
     this.#promise = promise;
-    promise.catch(() => {});
   }
 
   get isSeen(): boolean {

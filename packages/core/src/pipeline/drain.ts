@@ -1,6 +1,6 @@
 import { BadInputError } from '../errors.js';
 import type { Clock } from '../time/clock.js';
-import type { Load } from './load.js';
+import type { Load } from './Load.js';
 import { pause } from './pause.js';
 
 const LONGEST_MS = 2 ** 31 - 1;

@@ -65,4 +65,51 @@ describe('an exclusive provider', () => {
 
     await expect(intake({ chat: 'k', text: 'y' })).rejects.toMatchObject({ code: 'lease-lost' });
   });
+
+  // C-53
+  test('a replica without the connection says standby and takes no messages over', async () => {
+    const { mesh, leaseMs } = lab;
+    const make = async () => {
+      const provider = new FakeProvider({ exclusive: true });
+      const coordinator = new MemoryCoordinator({ mesh, leaseMs });
+      const { bot } = await lab.alone(echo, { provider, coordinator });
+      return { provider, coordinator, bot };
+    };
+    const health = async (bot: Bot) => (await (await bot.webhook(new Request('http://bot/readyz'))).json()) as unknown;
+    const a = await make();
+    await vi.waitFor(() => expect(a.provider.isStarted).toBe(true));
+    const b = await make();
+    const c = await make();
+
+    expect(await health(a.bot)).toEqual({ status: 'ready' });
+    expect(await health(b.bot)).toEqual({ status: 'standby' });
+    a.provider.onSend = () => new Promise(() => {});
+    await a.provider.receive({ chat: 'k', text: 'x' });
+    a.coordinator.crash();
+    await vi.waitFor(() => expect(b.provider.sent).toHaveLength(1));
+
+    expect(c.provider.calls).toEqual([]);
+    expect(await health(b.bot)).toEqual({ status: 'ready' });
+  });
+
+  // C-44
+  test('a provider that cannot connect is told of, and lets another replica lead', async () => {
+    const { mesh, leaseMs } = lab;
+    const errors: unknown[] = [];
+    const bad = new FakeProvider({ exclusive: true });
+    bad.start = () => {
+      throw new Error('409');
+    };
+    await lab.alone(echo, {
+      provider: bad,
+      coordinator: new MemoryCoordinator({ mesh, leaseMs }),
+      onError: (error) => errors.push(error),
+    });
+    const good = new FakeProvider({ exclusive: true });
+    await lab.alone(echo, { provider: good, coordinator: new MemoryCoordinator({ mesh, leaseMs }) });
+    await vi.waitFor(() => expect(good.isStarted).toBe(true));
+
+    expect(errors).toEqual([new Error('409')]);
+    expect(bad.calls).toEqual(['stop', 'close']);
+  });
 });

@@ -18,6 +18,8 @@ export interface ExclusiveSetup {
   drained(): Promise<void>;
   /** Hears of what the provider threw. Must not throw. */
   failed(error: unknown): void;
+  /** Whether this replica has the connection. */
+  changed(isConnected: boolean): void;
 }
 
 /**
@@ -59,8 +61,10 @@ async function serve(setup: ExclusiveSetup, leadership: Leadership): Promise<voi
   };
   try {
     await provider.start(intake);
+    setup.changed(true);
     await anyAborts(leadership.signal, stopping);
   } finally {
+    setup.changed(false);
     await provider.stop();
     // A lost leadership is not waited for: the next leader may already be connecting.
     if (stopping.aborted && !leadership.signal.aborted)

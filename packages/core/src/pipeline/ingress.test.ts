@@ -165,7 +165,8 @@ describe('a coordinator that keeps no messages', () => {
   });
 
   test('a message whose turn was lost gets a new place', async () => {
-    const inner = new MemoryCoordinator({ leaseMs: lab.leaseMs });
+    const leaseMs = 600;
+    const inner = new MemoryCoordinator({ leaseMs });
     const begun = gate();
     const { provider } = await lab.alone(
       (bot) =>
@@ -180,7 +181,7 @@ describe('a coordinator that keeps no messages', () => {
     await provider.receive({ chat: 'k', text: 'x' });
     await begun.opened;
     inner.mesh.freeze(inner);
-    await new Promise((resolve) => setTimeout(resolve, 2 * lab.leaseMs));
+    await new Promise((resolve) => setTimeout(resolve, 2 * leaseMs));
     inner.mesh.thaw(inner);
     await provider.hasSent(1);
 

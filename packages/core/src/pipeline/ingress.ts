@@ -1,7 +1,8 @@
-import type { AdoptedMessage, Coordinator, Inbox, Ticket } from '../coordination/types.js';
+import type { AdoptedMessage, Coordinator, Inbox } from '../coordination/types.js';
 import type { Intake } from '../providers/provider.js';
 import { checkMessage, encode } from './envelope.js';
-import type { Work } from './turn.js';
+import type { Load } from './Load.js';
+import type { Work } from './setup.js';
 
 const REMEMBERED_IDS = 100_000;
 
@@ -14,35 +15,45 @@ export function isDurable(coordinator: Coordinator): coordinator is Coordinator 
  * Takes messages in: checks, stores and places each. `begin` gets those that are new. Nothing is awaited before the place
  * is taken: it is fixed when the call returns.
  */
-export function durableIngress(inbox: Inbox, begin: (work: Work) => void): Intake {
+export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: Load): Intake {
   return async (incoming) => {
     const message = checkMessage(incoming);
     const { id } = message;
     const body = encode(message);
-    const ticket = await inbox.accept(message.chat, id === undefined ? { body } : { id, body });
-    if (ticket === null) return 'duplicate';
-    begin({ ticket, id, content: message, attempt: 1 });
-    return 'accepted';
+    // In hand from here on: a stop waits for the answer.
+    load.waiting++;
+    try {
+      const ticket = await inbox.accept(message.chat, id === undefined ? { body } : { id, body });
+      if (ticket === null) return 'duplicate';
+      begin({ ticket, id, content: message, attempt: 1 });
+      return 'accepted';
+    } finally {
+      load.waiting--;
+      load.changed();
+    }
   };
 }
 
 /** The same for a coordinator that keeps no messages: they, and the ids seen, are kept here, in this process. */
-export function plainIngress(coordinator: Coordinator, begin: (work: Work) => void): Intake {
+export function plainIngress(coordinator: Coordinator, begin: (work: Work) => void, load: Load): Intake {
   const seen = new SeenIds();
   return async (incoming) => {
     const message = checkMessage(incoming);
     const { chat, id } = message;
     encode(message);
     if (id !== undefined && !seen.add(chat, id)) return 'duplicate';
-    let ticket: Ticket;
+    load.waiting++;
     try {
-      ticket = await coordinator.reserve(chat);
+      const ticket = await coordinator.reserve(chat);
+      begin({ ticket, id, content: message, attempt: 1 });
+      return 'accepted';
     } catch (error) {
       if (id !== undefined) seen.remove(chat, id);
       throw error;
+    } finally {
+      load.waiting--;
+      load.changed();
     }
-    begin({ ticket, id, content: message, attempt: 1 });
-    return 'accepted';
   };
 }
 

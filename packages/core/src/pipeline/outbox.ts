@@ -16,7 +16,7 @@ export class Outbox {
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #chat: string;
-  readonly #turn: ChatTurn;
+  readonly #hold: Hold;
   readonly #name: string;
   /** Undefined iff nothing is on its way. */
   #last: Promise<void> | undefined;
@@ -25,11 +25,11 @@ export class Outbox {
   #isClosed = false;
 
   /** `name` is the message's, the same in every attempt. */
-  constructor(provider: Provider, clock: Clock, chat: string, turn: ChatTurn, name: string) {
+  constructor(provider: Provider, clock: Clock, chat: string, hold: Hold, name: string) {
     this.#provider = provider;
     this.#clock = clock;
     this.#chat = chat;
-    this.#turn = turn;
+    this.#hold = hold;
     this.#name = name;
   }
 
@@ -75,37 +75,43 @@ export class Outbox {
   }
 
   async #deliver(reply: Reply, key: string): Promise<void> {
-    const context = new Sending(this.#turn, key);
+    const context = new Sending(this.#hold, key);
     for (let waits = 0; ; waits++) {
       if (this.#isClosed) throw new LeaseLostError('stopped', 'this reply came after its message was handled');
-      this.#turn.assertHeld();
+      this.#hold.turn.assertHeld();
       try {
         await this.#provider.send(this.#chat, reply, context);
         return;
       } catch (error) {
         const waitMs = error instanceof DeliveryError ? error.retryAfterMs : undefined;
         if (waitMs === undefined || waitMs > LONGEST_WAIT_MS || waits === MOST_WAITS) throw error;
-        await pause(this.#clock, waitMs, this.#turn.signal);
+        await pause(this.#clock, waitMs, this.#hold.signal);
       }
     }
   }
 }
 
-/** Reads the turn only when asked: few providers need the signal, and it costs more than the rest. */
+/** What lets a reply out, and calls it back. */
+export interface Hold {
+  readonly turn: ChatTurn;
+  readonly signal: AbortSignal;
+}
+
+/** Reads the hold only when asked: few providers need the signal, and it costs more than the rest. */
 class Sending implements SendContext {
   readonly key: string;
-  readonly #turn: ChatTurn;
+  readonly #hold: Hold;
 
-  constructor(turn: ChatTurn, key: string) {
-    this.#turn = turn;
+  constructor(hold: Hold, key: string) {
+    this.#hold = hold;
     this.key = key;
   }
 
   get signal(): AbortSignal {
-    return this.#turn.signal;
+    return this.#hold.signal;
   }
 
   get fence(): number {
-    return this.#turn.fence;
+    return this.#hold.turn.fence;
   }
 }

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Bot } from '../bot/Bot.js';
+import type { Context } from '../bot/Context.js';
+import type { BotOptions } from '../bot/options.js';
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
 import { DeliveryError, LeaseLostError } from '../errors.js';
 import { type BotMesh, botMesh, echo, gate } from '../testing/bots.js';
@@ -193,6 +195,7 @@ describe('death of a replica', () => {
 
   // C-31
   test('a frozen replica’s chat goes on elsewhere, and on waking it sends nothing', async () => {
+    lab = botMesh({ leaseMs: 900 });
     const { replica, mesh, sent, textsTo } = lab;
     const begun = gate();
     const after = gate();
@@ -216,5 +219,80 @@ describe('death of a replica', () => {
 
     expect(textsTo('k')).toEqual(['echo 1']);
     expect(outcome[0]).toMatchObject({ code: 'lease-lost' });
+  });
+
+  // C-38
+  test('a replica that was cut off neither replies nor saves when it comes back', async () => {
+    lab = botMesh({ leaseMs: 900 });
+    const { replica, mesh, textsTo } = lab;
+    const begun = gate();
+    const after = gate();
+    const ended = gate();
+    const a = await replica((bot) =>
+      bot.use(async (ctx) => {
+        ctx.state.from = 'a';
+        begun.open();
+        await after.opened;
+        await ctx.reply('from a').catch(() => {});
+        ended.open();
+      }),
+    );
+    const b = await replica((bot) => {
+      bot.when('who', (ctx) => ctx.reply(String(ctx.state.from)));
+      bot.use(async (ctx) => {
+        ctx.state.from = 'b';
+        await ctx.reply('from b');
+      });
+    });
+
+    await a.provider.receive({ chat: 'k', text: '1' });
+    await begun.opened;
+    mesh.cut(a.coordinator);
+    await vi.waitFor(() => expect(textsTo('k')).toEqual(['from b']), { timeout: 5 * lab.leaseMs });
+    mesh.heal(a.coordinator);
+    after.open();
+    await ended.opened;
+    await b.provider.receive({ chat: 'k', text: 'who' });
+    await vi.waitFor(() => expect(textsTo('k')).toEqual(['from b', 'b']));
+  });
+});
+
+describe('a handler that never ends', () => {
+  // C-32
+  test.each(['a shared', 'no'])(
+    'is given up after maxTurnMs, the next message runs, and it can send nothing: with %s coordinator',
+    async (kind) => {
+      lab = botMesh({ maxAttempts: 2 });
+      const reasons: unknown[] = [];
+      const zombies: Context[] = [];
+      const errors: unknown[] = [];
+      const set = (bot: Bot) => {
+        bot.when('hang', async (ctx) => {
+          ctx.signal.addEventListener('abort', () => reasons.push(ctx.signal.reason));
+          zombies.push(ctx);
+          await new Promise(() => {});
+        });
+        bot.use((ctx) => ctx.reply(ctx.message.text));
+      };
+      const more: Partial<BotOptions> = { maxTurnMs: 20, maxAttempts: 2, onError: (error) => errors.push(error) };
+      const { provider } = kind === 'no' ? await lab.alone(set, more) : await lab.replica(set, more);
+
+      await provider.receive({ chat: 'k', text: 'hang' });
+      await provider.receive({ chat: 'k', text: 'next' });
+      await provider.hasSent(1);
+
+      expect(zombies.map((ctx) => ctx.attempt)).toEqual([1, 2]);
+      expect(reasons).toMatchObject([{ code: 'turn-limit' }, { code: 'turn-limit' }]);
+      expect(errors).toMatchObject([{ code: 'turn-limit' }, { code: 'turn-limit' }]);
+      await expect(zombies[0]?.reply('late')).rejects.toMatchObject({ code: 'lease-lost' });
+      expect(provider.textsTo('k')).toEqual(['next']);
+    },
+  );
+
+  test('a handler within its time is not bothered', async () => {
+    const { provider } = await lab.replica(echo, { maxTurnMs: 5_000 });
+
+    await provider.receive({ chat: 'k', text: 'x' });
+    await provider.hasSent(1);
   });
 });

@@ -1,54 +1,19 @@
-import type { ChatTurn, Coordinator, Ticket } from '../coordination/types.js';
-import { CoordinationUnavailableError, LeaseLostError, LifecycleError, StaleFenceError } from '../errors.js';
+import type { ChatTurn } from '../coordination/types.js';
+import {
+  CoordinationUnavailableError,
+  LeaseLostError,
+  LifecycleError,
+  StaleFenceError,
+  TurnLimitError,
+} from '../errors.js';
 import type { Provider } from '../providers/provider.js';
-import type { StateStore } from '../state/state-store.js';
+import type { StoredState } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
+import { Attempt, type Way } from './Attempt.js';
 import { decode, type Message } from './envelope.js';
-import type { Load } from './load.js';
-import { Outbox } from './outbox.js';
 import { pause } from './pause.js';
-import { Session } from './session.js';
-
-/** A message with its place, on the way to its turn. */
-export interface Work {
-  readonly ticket: Ticket;
-  readonly id: string | undefined;
-  /** The message, or its stored form when another replica took it in. */
-  readonly content: Message | string;
-  /** 1 for the first try. */
-  readonly attempt: number;
-}
-
-/** What a handler works with: one attempt at one message. */
-export interface Attempt {
-  readonly message: Message;
-  readonly turn: ChatTurn;
-  readonly number: number;
-  readonly outbox: Outbox;
-  readonly session: Session;
-}
-
-/** What all turns of a Bot share. */
-export interface TurnSetup {
-  readonly coordinator: Coordinator;
-  /** Whether the coordinator keeps messages. Otherwise they live and die with this process, and retries are made here. */
-  readonly isDurable: boolean;
-  readonly store: StateStore;
-  readonly provider: Provider;
-  readonly clock: Clock;
-  readonly load: Load;
-  /** Aborts when the Bot stops. */
-  readonly stopping: AbortSignal;
-  readonly maxAttempts: number;
-  /** How long to hold the chat after the given attempt failed. */
-  retryDelayMs(attempt: number): number;
-  /** The user's part. What it throws fails the attempt. */
-  handle(attempt: Attempt): unknown;
-  /** Hears of every failed attempt while the turn is still held. Must not reject. */
-  failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void>;
-  /** Hears of a message that nobody will handle. */
-  dropped(work: Work, why: string): void;
-}
+import { Session } from './Session.js';
+import type { TurnSetup, Work } from './setup.js';
 
 /**
  * The life of a message on this replica.
@@ -82,7 +47,7 @@ const NEXT: Record<TurnState, readonly TurnState[]> = {
   handling: ['settling', 'failing'],
   settling: ['done', 'failing'],
   failing: ['opening', 'returned', 'left', 'requeueing', 'dropped'],
-  requeueing: ['waiting', 'dropped'],
+  requeueing: ['waiting', 'left', 'dropped'],
   done: [],
   returned: [],
   left: [],
@@ -92,56 +57,72 @@ const NEXT: Record<TurnState, readonly TurnState[]> = {
 const REQUEUE_DELAY_MS = 1_000;
 
 /** Carries one message from its place to its end. */
-export class MessageTurn {
-  readonly #setup: TurnSetup;
+export class MessageTurn implements Way {
+  readonly provider: Provider;
+  readonly clock: Clock;
   /** Names the message in the chat's state, in every attempt the same. */
-  readonly #mark: number;
+  readonly mark: number;
+  readonly isLimited: boolean;
+  readonly #setup: TurnSetup;
   #work: Work;
   #state: TurnState = 'waiting';
   #turn: ChatTurn | undefined;
+  #message: Message | undefined;
   #attempt: Attempt | undefined;
   #error: unknown;
 
   constructor(setup: TurnSetup, work: Work) {
+    this.provider = setup.provider;
+    this.clock = setup.clock;
+    this.mark = work.ticket.seq;
+    this.isLimited = setup.maxTurnMs !== undefined;
     this.#setup = setup;
     this.#work = work;
-    this.#mark = work.ticket.seq;
     setup.load.waiting++;
-  }
-
-  get state(): TurnState {
-    return this.#state;
   }
 
   /** Resolves when the message has ended here. Never rejects. */
   async run(): Promise<void> {
     for (;;) {
-      switch (this.#state) {
-        case 'waiting':
-          this.#to(await this.#acquire());
-          break;
-        case 'opening':
-          this.#to(await this.#attemptTo(() => this.#open(), 'handling'));
-          break;
-        case 'handling':
-          this.#to(await this.#attemptTo(() => this.#handle(), 'settling'));
-          break;
-        case 'settling':
-          this.#to(await this.#attemptTo(() => this.#settle(), 'done'));
-          break;
-        case 'failing':
-          this.#to(await this.#fail());
-          break;
-        case 'requeueing':
-          this.#to(await this.#requeue());
-          break;
-        case 'done':
-        case 'returned':
-        case 'left':
-        case 'dropped':
-          return;
-        default:
-          this.#state satisfies never;
+      try {
+        switch (this.#state) {
+          case 'waiting':
+            this.#turn = await this.#setup.coordinator.acquireTurn(this.#work.ticket);
+            // Not begun: the coordinator's stop() passes it on at once, and does not count it as an attempt.
+            this.#to(this.#setup.stopping.aborted && this.#setup.isDurable ? 'left' : 'opening');
+            break;
+          case 'opening':
+            this.#attempt = undefined;
+            this.#message = read(this.#work);
+            this.#attempt = this.#begin(await this.#setup.store.load(this.#message.chat), this.#turn!);
+            this.#to('handling');
+            break;
+          case 'handling':
+            // Unless an earlier attempt got as far as saving: its replies are out, and it may not act on its own result.
+            if (this.#attempt!.session.savedBy !== this.mark) await this.#handle(this.#attempt!);
+            this.#to('settling');
+            break;
+          case 'settling':
+            await this.#settle(this.#attempt!);
+            this.#to('done');
+            break;
+          case 'failing':
+            this.#to(await this.#fail(this.#turn!));
+            break;
+          case 'requeueing':
+            this.#to(await this.#requeue());
+            break;
+          case 'done':
+          case 'returned':
+          case 'left':
+          case 'dropped':
+            return;
+          default:
+            this.#state satisfies never;
+        }
+      } catch (error) {
+        this.#error = error;
+        this.#to(await this.#afterError(error));
       }
     }
   }
@@ -158,71 +139,68 @@ export class MessageTurn {
     load.changed();
   }
 
-  async #acquire(): Promise<TurnState> {
-    const { coordinator, isDurable, stopping } = this.#setup;
-    try {
-      this.#turn = await coordinator.acquireTurn(this.#work.ticket);
-    } catch (error) {
-      if (!isExpected(error)) await this.#setup.failed(error, undefined, this.#work);
-      // The mesh has it: it comes again, here or elsewhere.
-      return isDurable ? 'left' : 'requeueing';
-    }
-    // Not begun: the coordinator's stop() passes it on at once, and does not count it as an attempt.
-    return stopping.aborted && isDurable ? 'left' : 'opening';
+  async #afterError(error: unknown): Promise<TurnState> {
+    if (this.#state === 'waiting') return this.#refused(error);
+    // A coordinator that breaks its word: the lease ends what is still held.
+    return this.#state === 'failing' || this.#state === 'requeueing' ? 'left' : 'failing';
   }
 
-  async #attemptTo(act: () => unknown, next: TurnState): Promise<TurnState> {
-    try {
-      await act();
-      return next;
-    } catch (error) {
-      this.#error = error;
-      return 'failing';
-    }
+  /** The turn was not granted. With a durable coordinator the mesh has the message: it comes again, here or elsewhere. */
+  async #refused(error: unknown): Promise<TurnState> {
+    if (!isExpected(error)) await this.#setup.failed(error, undefined, this.#work);
+    return this.#setup.isDurable ? 'left' : 'requeueing';
   }
 
-  async #open(): Promise<void> {
-    const { store, provider, clock } = this.#setup;
-    const { content, ticket, id, attempt } = this.#work;
-    const turn = this.#turn!;
-    this.#attempt = undefined;
-    const message = typeof content === 'string' ? decode(content) : content;
-    const session = await Session.load(store, message.chat);
-    const outbox = new Outbox(provider, clock, message.chat, turn, `${message.chat}:${id ?? ticket.seq}`);
+  #begin(state: StoredState | null, turn: ChatTurn): Attempt {
+    const session = new Session(state);
     turn.assertHeld();
-    this.#attempt = { message, turn, number: attempt, outbox, session };
+    return new Attempt(this.#message!, turn, this.#work.attempt, session, this);
   }
 
-  #handle(): unknown {
-    const attempt = this.#attempt!;
-    // An earlier attempt got as far as saving: its replies are out, and running it again would act on its own result.
-    if (attempt.session.savedBy === this.#mark) return undefined;
-    return this.#setup.handle(attempt);
+  #handle(attempt: Attempt): unknown {
+    const { maxTurnMs, clock } = this.#setup;
+    if (maxTurnMs === undefined) return this.#setup.handle(attempt);
+    return new Promise((resolve, reject) => {
+      const timer = clock.setTimer(maxTurnMs, () => {
+        const error = new TurnLimitError(maxTurnMs);
+        attempt.abort(error);
+        reject(error);
+      });
+      const handled = (async () => this.#setup.handle(attempt))();
+      handled.then(resolve, reject).finally(() => clock.clearTimer(timer));
+    });
   }
 
-  async #settle(): Promise<void> {
-    const { outbox, session, message } = this.#attempt!;
-    const turn = this.#turn!;
-    if (!outbox.isClear) await outbox.flush();
+  // These three are no async functions: what is not needed is not waited for, and most messages need only the release.
+
+  #settle(attempt: Attempt): Promise<void> {
+    const flushed = attempt.flush();
+    return flushed === undefined ? this.#save(attempt) : flushed.then(() => this.#save(attempt));
+  }
+
+  #save(attempt: Attempt): Promise<void> {
+    const { turn, session, message } = attempt;
     turn.assertHeld();
-    await session.save(this.#setup.store, message.chat, turn.fence, this.#mark);
-    turn.assertHeld();
-    outbox.close();
-    await turn.release();
+    const saved = session.save(this.#setup.store, message.chat, turn.fence, this.mark);
+    return saved === undefined ? this.#end(attempt) : saved.then(() => this.#end(attempt));
+  }
+
+  #end(attempt: Attempt): Promise<void> {
+    attempt.close();
+    return attempt.turn.release();
   }
 
   /** Decides by the turn, not by the error: a handler whose turn was lost may throw anything. */
-  async #fail(): Promise<TurnState> {
-    const { isDurable } = this.#setup;
-    const turn = this.#turn!;
-    if (isHeld(turn)) await this.#tell();
-    this.#attempt?.outbox.close();
+  async #fail(turn: ChatTurn): Promise<TurnState> {
+    const { isDurable, maxAttempts, stopping } = this.#setup;
+    if (isHeld(turn)) await this.#tell(turn);
+    this.#attempt?.close();
     if (!isHeld(turn)) return isDurable ? 'left' : 'requeueing';
     if (this.#error instanceof StaleFenceError || isDurable) {
       await turn.release({ retry: true });
       return isDurable ? 'returned' : 'requeueing';
     }
-    if (this.#work.attempt < this.#setup.maxAttempts && !this.#setup.stopping.aborted) {
+    if (this.#work.attempt < maxAttempts && !stopping.aborted) {
       this.#work = { ...this.#work, attempt: this.#work.attempt + 1 };
       return 'opening';
     }
@@ -232,18 +210,17 @@ export class MessageTurn {
   }
 
   /** The hooks, the replies they send, and the time before the next attempt. */
-  async #tell(): Promise<void> {
-    const { clock, stopping } = this.#setup;
-    const { number, outbox } = this.#attempt ?? { number: this.#work.attempt, outbox: undefined };
-    await outbox?.flush().catch(() => {});
-    await this.#setup.failed(this.#error, this.#attempt, this.#work);
-    await outbox?.flush().catch(() => {});
-    const delayMs = this.#setup.retryDelayMs(number);
-    if (delayMs > 0) await pause(clock, delayMs, stopping, this.#turn!.signal);
+  async #tell(turn: ChatTurn): Promise<void> {
+    const attempt = this.#attempt;
+    await attempt?.flush()?.catch(() => {});
+    await this.#setup.failed(this.#error, attempt, this.#work);
+    await attempt?.flush()?.catch(() => {});
+    const delayMs = this.#setup.retryDelayMs(this.#work.attempt);
+    if (delayMs > 0) await pause(this.clock, delayMs, this.#setup.stopping, turn.signal);
   }
 
   async #requeue(): Promise<TurnState> {
-    const { coordinator, clock, stopping } = this.#setup;
+    const { coordinator, stopping } = this.#setup;
     while (!stopping.aborted) {
       try {
         const ticket = await coordinator.reserve(this.#work.ticket.key);
@@ -251,12 +228,16 @@ export class MessageTurn {
         this.#turn = undefined;
         return 'waiting';
       } catch {
-        await pause(clock, REQUEUE_DELAY_MS, stopping);
+        await pause(this.clock, REQUEUE_DELAY_MS, stopping);
       }
     }
     this.#setup.dropped(this.#work, 'the bot stopped, and its coordinator does not keep messages');
     return 'dropped';
   }
+}
+
+function read({ content }: Work): Message {
+  return typeof content === 'string' ? decode(content) : content;
 }
 
 function isRunning(state: TurnState): boolean {

@@ -221,6 +221,7 @@ describe('behind a bot', () => {
   });
 
   test('it is 503 before the start, while the backend is down, and once the bot stops', async () => {
+    lab = botMesh({ leaseMs: 900 });
     const hooked = webhook({ secret: SECRET, send: () => {} });
     const { bot, coordinator } = await lab.replica(echo, { provider: hooked });
 

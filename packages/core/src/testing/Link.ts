@@ -131,6 +131,10 @@ export class Link implements Store {
   /** The replica is gone: nothing more is sent or heard. What is on its way to the store gets there. */
   kill(): void {
     this.#gate.remove();
+    this.#endSubscriptions();
+  }
+
+  #endSubscriptions(): void {
     for (const unsubscribe of this.#unsubscribe) unsubscribe().catch(() => {});
     this.#unsubscribe.clear();
   }
@@ -173,8 +177,9 @@ export class Link implements Store {
     });
   }
 
-  /** Closes the store behind it, whatever the faults. */
+  /** Closes the store behind it, whatever the faults, and with it subscriptions whose answer was lost. */
   close(): Promise<void> {
+    this.#endSubscriptions();
     return this.#store.close();
   }
 

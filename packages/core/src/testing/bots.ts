@@ -4,7 +4,8 @@ import { MemoryCoordinator, type MemoryCoordinatorOptions } from '../coordinatio
 import { FakeProvider, type SentReply } from './FakeProvider.js';
 import { MemoryMesh } from './MemoryMesh.js';
 
-const LEASE_MS = 600;
+// Long enough for a busy machine: a test that waits for a lease to run out asks for a short one.
+const LEASE_MS = 6_000;
 
 export interface BotReplica {
   readonly bot: Bot;
@@ -33,7 +34,7 @@ export interface BotMesh {
 }
 
 export function botMesh(options: MemoryCoordinatorOptions = {}): BotMesh {
-  const mesh = options.mesh ?? new MemoryMesh();
+  const { mesh = new MemoryMesh(), leaseMs = LEASE_MS } = options;
   const sent: SentReply[] = [];
   const log: string[] = [];
   const running: Bot[] = [];
@@ -47,13 +48,13 @@ export function botMesh(options: MemoryCoordinatorOptions = {}): BotMesh {
   }
 
   return {
-    leaseMs: LEASE_MS,
+    leaseMs,
     mesh,
     sent,
     log,
     textsTo: (chat) => sent.filter((reply) => reply.chat === chat).map((reply) => reply.text),
     async replica(set, more = {}) {
-      const coordinator = new MemoryCoordinator({ leaseMs: LEASE_MS, ...options, mesh });
+      const coordinator = new MemoryCoordinator({ ...options, leaseMs, mesh });
       const provider = new FakeProvider({ sent });
       const bot = await launch(provider, set, { coordinator, ...more });
       return { bot, provider, coordinator };

@@ -93,6 +93,7 @@ interface Client {
   epoch: number;
   era: number;
   batch: number;
+  beat: number;
   answered: number;
   lastOps: readonly Op[];
   readonly tickets: Map<number, Grant>;
@@ -167,7 +168,14 @@ class Pair {
     );
     const { reference } = answers;
     if (reference.kind === 'joined' && reference.epoch !== client.epoch) {
-      Object.assign(client, { epoch: reference.epoch, era: reference.era, batch: 0, answered: 0, lastOps: [] });
+      Object.assign(client, {
+        epoch: reference.epoch,
+        era: reference.era,
+        batch: 0,
+        beat: 0,
+        answered: 0,
+        lastOps: [],
+      });
       if (client.firstEpoch === 0) client.firstEpoch = reference.epoch;
       client.tickets.clear();
     }
@@ -231,9 +239,11 @@ class Pair {
   async #beat(step: Step & { kind: 'beat' }): Promise<string | undefined> {
     const client = this.#client(step.client);
     const { quarantineMs } = timing(LEASE_MS);
+    if (!step.isOld) client.beat += 1;
     const request = {
       epoch: client.epoch,
       instance: client.instance,
+      beat: client.beat,
       era: step.isOldEra ? 7 : client.era,
       watchedMs: { none: 0, almost: quarantineMs - 1, enough: quarantineMs }[step.watched],
       seen: this.#seen(step.seen),
@@ -361,6 +371,7 @@ function newClient(replicaId: string): Client {
     epoch: 0,
     era: 0,
     batch: 0,
+    beat: 0,
     answered: 0,
     lastOps: [],
     tickets: new Map(),

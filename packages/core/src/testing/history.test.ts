@@ -171,6 +171,17 @@ test('a ticket that neither ran nor was refused is found at the end', () => {
   expect(rulesBroken(endless, { finished: true })).toEqual(['ticket-without-end']);
 });
 
+test('of the tickets of a process that is gone nobody tells', () => {
+  const events: Event[] = [reserved('a', 1, 0, 1), { kind: 'gone', at: 2, replica: 'a' }];
+
+  expect(rulesBroken(events, { finished: true })).toEqual([]);
+});
+
+test('places on the two sides of a loss of data stand in no order', () => {
+  expect(rulesBroken([reserved('a', 5, 0, 1), dataLost(2, 0, 5), reserved('b', 4, 3, 4)])).toEqual([]);
+  expect(rulesBroken([dataLost(0, 0, 2), reserved('a', 5, 1, 2), reserved('b', 4, 3, 4)])).toEqual(['call-order']);
+});
+
 test('two hundred thousand events are judged within seconds', () => {
   const events: Event[] = [];
   for (let n = 1; n <= 50_000; n++) {

@@ -32,6 +32,8 @@ export type HistoryEvent =
   | (At & { readonly kind: 'handled'; readonly seq: number })
   | (At & { readonly kind: 'parked'; readonly seq: number })
   | (At & { readonly kind: 'written'; readonly fence: number; readonly accepted: boolean })
+  /** The process ended: nobody tells what became of its tickets. Its messages live on. */
+  | { readonly kind: 'gone'; readonly at: number; readonly replica: string }
   /** The store lost what it wrote between the stamps `keptTo` and `lostTo`. 0 kept: it was wiped. */
   | { readonly kind: 'data-lost'; readonly at: number; readonly keptTo: number; readonly lostTo: number };
 
@@ -68,9 +70,10 @@ type Of<K extends HistoryEvent['kind']> = Extract<HistoryEvent, { kind: K }>;
  */
 export function checkHistory(events: readonly HistoryEvent[], options: HistoryOptions = {}): Violation[] {
   const losses = events.filter((event) => event.kind === 'data-lost');
+  const gone = new Set(events.filter((event) => event.kind === 'gone').map((event) => event.replica));
   const keys = new Map<string, KeyHistory>();
   for (const event of events) {
-    if (event.kind === 'data-lost') continue;
+    if (event.kind === 'data-lost' || event.kind === 'gone') continue;
     let history = keys.get(event.key);
     if (history === undefined) {
       history = new Map();
@@ -81,7 +84,7 @@ export function checkHistory(events: readonly HistoryEvent[], options: HistoryOp
     else list.push(event);
   }
   const violations: Violation[] = [];
-  for (const history of keys.values()) checkKey(history, losses, options, violations);
+  for (const history of keys.values()) checkKey(history, { losses, gone }, options, violations);
   return violations;
 }
 
@@ -91,28 +94,37 @@ function of<K extends HistoryEvent['kind']>(history: KeyHistory, ...kinds: K[]):
   return kinds.flatMap((kind) => (history.get(kind) ?? []) as Of<K>[]);
 }
 
-function checkKey(
-  history: KeyHistory,
-  losses: readonly Of<'data-lost'>[],
-  options: HistoryOptions,
-  violations: Violation[],
-): void {
+/** What befell the whole mesh. */
+interface Mishaps {
+  readonly losses: readonly Of<'data-lost'>[];
+  readonly gone: ReadonlySet<string>;
+}
+
+function checkKey(history: KeyHistory, mishaps: Mishaps, options: HistoryOptions, violations: Violation[]): void {
+  const { losses } = mishaps;
   const report = (rule: HistoryRule, text: string): void => {
     violations.push({ rule, text });
   };
-  checkCallOrder(of(history, 'reserved', 'accepted'), report);
+  checkCallOrder(of(history, 'reserved', 'accepted'), losses, report);
   checkTurnOrder(of(history, 'granted'), losses, report);
   checkFences(of(history, 'granted'), report);
   checkBelief(history, report);
   checkWrites(of(history, 'written'), of(history, 'granted'), report);
   checkIds(history, losses, options.dedupeMs ?? Number.POSITIVE_INFINITY, report);
-  if (options.finished === true) checkEnds(history, losses, report);
+  if (options.finished === true) checkEnds(history, mishaps, report);
 }
 
 type Report = (rule: HistoryRule, text: string) => void;
 
 /** Answered before the other was asked for: the lower number. Calls of one replica: their order, answered or not. */
-function checkCallOrder(asked: readonly (Of<'reserved'> | Of<'accepted'>)[], report: Report): void {
+function checkCallOrder(
+  asked: readonly (Of<'reserved'> | Of<'accepted'>)[],
+  losses: readonly Of<'data-lost'>[],
+  report: Report,
+): void {
+  // A store that lost its data lost the places: they are ordered among themselves from there on.
+  const isBehind = (a: (typeof asked)[number], b: (typeof asked)[number]): boolean =>
+    a.seq >= b.seq && !losses.some((loss) => a.calledAt <= loss.at && loss.at <= b.at);
   const byAnswer = [...asked].sort((a, b) => a.at - b.at);
   let answered = 0;
   let greatest: (typeof asked)[number] | undefined;
@@ -121,14 +133,14 @@ function checkCallOrder(asked: readonly (Of<'reserved'> | Of<'accepted'>)[], rep
       if (greatest === undefined || first.seq > greatest.seq) greatest = first;
       answered += 1;
     }
-    if (greatest !== undefined && greatest.seq >= next.seq) {
+    if (greatest !== undefined && isBehind(greatest, next)) {
       report('call-order', `${tell(greatest)} was answered before ${tell(next)} was asked for, but stands behind it.`);
     }
   }
   const last = new Map<string, (typeof asked)[number]>();
   for (const next of [...asked].sort((a, b) => a.call - b.call)) {
     const before = last.get(next.replica);
-    if (before !== undefined && before.seq >= next.seq) {
+    if (before !== undefined && isBehind(before, next)) {
       report('call-order', `${tell(before)} was called before ${tell(next)} by one replica, but stands behind it.`);
     }
     last.set(next.replica, next);
@@ -213,7 +225,7 @@ function checkIds(history: KeyHistory, losses: readonly Of<'data-lost'>[], dedup
   }
 }
 
-function checkEnds(history: KeyHistory, losses: readonly Of<'data-lost'>[], report: Report): void {
+function checkEnds(history: KeyHistory, { losses, gone }: Mishaps, report: Report): void {
   const over = new Set(of(history, 'withdrawn', 'handled', 'parked').map((event) => event.seq));
   for (const message of of(history, 'accepted')) {
     const wasLost = losses.some((loss) => loss.keptTo < message.seq && message.seq <= loss.lostTo);
@@ -225,7 +237,7 @@ function checkEnds(history: KeyHistory, losses: readonly Of<'data-lost'>[], repo
   for (const ticket of of(history, 'reserved')) {
     const grant = granted.get(ticket.seq);
     const isOver = grant === undefined ? refused.has(ticket.seq) : ended.has(grant.fence);
-    if (!isOver) report('ticket-without-end', `${tell(grant ?? ticket)} never ended.`);
+    if (!isOver && !gone.has(ticket.replica)) report('ticket-without-end', `${tell(grant ?? ticket)} never ended.`);
   }
 }
 
@@ -234,7 +246,7 @@ function inTime<T extends At>(events: readonly T[]): T[] {
   return [...events].sort((a, b) => a.at - b.at);
 }
 
-function tell(event: Exclude<HistoryEvent, { kind: 'data-lost' }>): string {
+function tell(event: Exclude<HistoryEvent, { kind: 'data-lost' | 'gone' }>): string {
   const { kind, replica, key, at } = event;
   const seq = 'seq' in event ? ` seq ${event.seq}` : '';
   const fence = 'fence' in event ? ` fence ${event.fence}` : '';

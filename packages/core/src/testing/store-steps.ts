@@ -26,6 +26,8 @@ export type Step =
       readonly kind: 'beat';
       readonly client: number;
       readonly adopts: boolean;
+      /** It comes a second time, or late. */
+      readonly isOld: boolean;
       readonly isOldEra: boolean;
       readonly isAnswerLost: boolean;
       readonly watched: 'none' | 'almost' | 'enough';
@@ -88,6 +90,7 @@ export function makeSteps(seed: number, count: number): Step[] {
     kind: 'beat',
     client: below(5),
     adopts: chance(0.6),
+    isOld: chance(0.1),
     isOldEra: chance(0.1),
     isAnswerLost: chance(0.1),
     watched: oneOf(['none', 'almost', 'enough', 'enough'] as const),

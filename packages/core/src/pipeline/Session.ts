@@ -1,5 +1,5 @@
 import { BadInputError } from '../errors.js';
-import type { StateStore } from '../state/state-store.js';
+import type { StateStore, StoredState } from '../state/state-store.js';
 
 /** The format of a stored session. */
 export const SESSION_VERSION = 1;
@@ -31,21 +31,16 @@ export class Session {
   /** The data as loaded, in JSON; undefined until somebody asks for the data. */
   #before: string | undefined;
 
-  private constructor(loaded: Stored | undefined) {
-    this.#loaded = loaded;
-    this.#data = loaded?.data ?? {};
-    this.flow = loaded?.flow;
-  }
-
-  static async load(store: StateStore, chat: string): Promise<Session> {
-    const found = await store.load(chat);
-    if (found === null) return new Session(undefined);
-    const stored = found.value as Stored | null;
-    if (stored?.v !== SESSION_VERSION) {
+  /** Throws on a format that this version does not know. */
+  constructor(found: StoredState | null) {
+    const stored = found === null ? undefined : (found.value as Stored | null);
+    if (stored !== undefined && stored?.v !== SESSION_VERSION) {
       const version = JSON.stringify(stored?.v) ?? 'none';
       throw new BadInputError(`stored state: format ${version}, this replica knows ${SESSION_VERSION}`);
     }
-    return new Session(stored);
+    this.#loaded = stored;
+    this.#data = stored?.data ?? {};
+    this.flow = stored?.flow;
   }
 
   /** The message whose handling the loaded state already holds. */
@@ -64,15 +59,15 @@ export class Session {
   }
 
   /**
-   * Saves what changed, if anything did, under `fence`, as the work of the message `by`.
+   * Saves what changed under `fence`, as the work of the message `by`. Undefined when nothing did.
    *
    * @throws StaleFenceError when a later turn has written
    */
-  async save(store: StateStore, chat: string, fence: number, by: number): Promise<void> {
+  save(store: StateStore, chat: string, fence: number, by: number): Promise<void> | undefined {
     const isChanged = this.#before !== undefined && toJson(this.#data) !== this.#before;
-    if (!isChanged && this.flow === this.#loaded?.flow) return;
+    if (!isChanged && this.flow === this.#loaded?.flow) return undefined;
     const stored: Stored = { v: SESSION_VERSION, by, data: this.#data, flow: this.flow };
-    await store.save(chat, stored, fence);
+    return store.save(chat, stored, fence);
   }
 }
 

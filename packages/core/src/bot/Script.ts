@@ -10,7 +10,7 @@ export class Script {
   /** Middleware, and between two of them the routes registered there. */
   readonly #parts: (Middleware | Route[])[] = [];
   readonly #flows = new Map<string, AnyFlow>();
-  #run: ((ctx: Context) => Promise<void>) | undefined;
+  #run: ((ctx: Context) => unknown) | undefined;
 
   // biome-ignore lint/suspicious/noExplicitAny: whatever the state's type
   when(match: Match<Context<any>>, handle: (ctx: Context) => unknown): void {
@@ -29,11 +29,11 @@ export class Script {
     this.#run = undefined;
   }
 
-  run(ctx: Context): Promise<void> {
+  run(ctx: Context): unknown {
     const session = sessionOf(ctx);
     // A flow that was renamed or lost its question since: the chat is free again.
     if (session.flow !== undefined && !this.#flows.get(session.flow.name)?.isAt(session)) session.flow = undefined;
-    this.#run ??= chain(this.#parts.map(toLink));
+    this.#run ??= compile(this.#parts);
     return this.#run(ctx);
   }
 
@@ -44,6 +44,18 @@ export class Script {
     this.#run = undefined;
   }
 }
+
+function compile(parts: readonly (Middleware | Route[])[]): (ctx: Context) => unknown {
+  const [first] = parts;
+  // Without middleware there is no chain to keep account of.
+  if (parts.length === 1 && Array.isArray(first)) {
+    const link = routes(first);
+    return (ctx) => link(ctx, nothing);
+  }
+  return chain(parts.map(toLink));
+}
+
+const nothing = (): Promise<void> => Promise.resolve();
 
 function toLink(part: Middleware | Route[]): Link<Context> {
   return typeof part === 'function' ? part : routes(part);

@@ -1,0 +1,28 @@
+import type { Coordinator } from '../coordination/types.js';
+import type { Health } from './health.js';
+
+/** Tells operators what befalls the coordinator, and lets the Bot's health follow: `change` is made from one of `from`. */
+export function announce(
+  coordinator: Coordinator,
+  log: (line: string) => void,
+  change: (from: readonly Health[], to: Health) => void,
+): void {
+  coordinator.on('unavailable', ({ error }) => {
+    change(['starting', 'ready'], 'unavailable');
+    log(`botmesh: the coordination backend does not answer: ${error.message}`);
+  });
+  coordinator.on('available', ({ downMs }) => {
+    change(['unavailable'], 'ready');
+    log(`botmesh: the coordination backend answers again, after ${Math.round(downMs)} ms.`);
+  });
+  coordinator.on('replaced', () => {
+    change(['starting', 'ready', 'unavailable'], 'replaced');
+    log(`botmesh: a newer start took the replicaId ${coordinator.replicaId}. This replica is out.`);
+  });
+  coordinator.on('held', ({ key, heldMs }) => {
+    log(`botmesh: chat ${key} is held for ${Math.round(heldMs / 1000)} s. Its handler may hang: see maxTurnMs.`);
+  });
+  coordinator.on('parked', ({ key, attempts }) => {
+    log(`botmesh: a message of chat ${key} failed ${attempts} times and is parked.`);
+  });
+}
