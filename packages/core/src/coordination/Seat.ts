@@ -143,6 +143,8 @@ export class Seat {
     const startedMs = clock.monotonicMs();
     while (this.#phase === 'joining' && this.#instance === instance) {
       const answer = await this.#tryJoin();
+      // Nothing that time would mend.
+      if (answer instanceof ConfigError) throw this.#abandonStart('off', answer);
       if (answer instanceof Error) this.#lastError = answer;
       else if (answer.kind === 'joined') return this.#checkStarted(instance);
       else if (answer.kind === 'replaced') throw this.#abandonStart('replaced', new LeaseLostError('replaced'));
@@ -440,6 +442,8 @@ export class Seat {
       abandoned: false,
       settle: (taken) => {
         const place = taken === null ? null : this.#addPlace(op.key, taken.seq, taken.fence, op.op === 'accept');
+        // Taken while stop() was under way: it goes to somebody else with the rest.
+        if (this.#phase === 'leaving') this.#tickets.endAll('stopped');
         if (!pending.abandoned) onTaken(place);
         else if (place !== null) this.#tickets.withdraw(place);
       },
@@ -507,12 +511,13 @@ export class Seat {
 
   #onNews(news: News, era: number): void {
     const isSameEra = era === this.#era;
+    const isLeaving = this.#phase === 'leaving';
     for (const grant of news.grants) {
       this.#note(grant.fence);
       if (isSameEra) this.#tickets.onGrant(grant, false);
     }
     for (const adoption of news.adopted) {
-      if (this.#tickets.get(adoption.seq) !== undefined) continue;
+      if (isLeaving || this.#tickets.get(adoption.seq) !== undefined) continue;
       const { key, seq, fence } = adoption;
       this.#host.adopted(this.#addPlace(key, seq, isSameEra ? fence : 0, true), adoption);
     }
