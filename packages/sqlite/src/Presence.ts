@@ -36,8 +36,12 @@ export class Presence {
     writeFileSync(this.#noteOf(instance), JSON.stringify(this.#own));
   }
 
-  forget(instance: string): void {
+  forgetSeat(instance: string): void {
     rmSync(this.#noteOf(instance), { force: true });
+  }
+
+  forget(instance: string): void {
+    this.forgetSeat(instance);
     rmSync(this.socketOf(instance), { force: true });
     try {
       rmdirSync(this.folder);

@@ -3,6 +3,7 @@ import { Entries, Queues } from './entries.js';
 import { Done, Orphans, Taken } from './ids.js';
 import { Replicas } from './replicas.js';
 import type { Sql } from './sql.js';
+import { toColumn } from './text.js';
 
 /** How the table writes that no quarantine could be measured yet. */
 const UNMEASURED = -1;
@@ -67,7 +68,10 @@ export class SqliteLedger implements Ledger {
 
   #park(parked: ParkedView[]): number {
     for (const { seq, key, id, body, attempts } of parked) {
-      this.#sql.run('INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?)', seq, key, id, body, attempts);
+      this.#sql.run(
+        'INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?)',
+        ...[seq, toColumn(key), id === null ? null : toColumn(id), toColumn(body), attempts],
+      );
     }
     return parked.length;
   }

@@ -14,23 +14,36 @@ import {
   transitions,
 } from '@botmesh/core/spi';
 import type { DriverName } from './driver.js';
-import { identityOf, isBusy, type OpenFile, openFile } from './file.js';
+import { identityOf, type OpenFile, openFile, whileBusy } from './file.js';
 import { view } from './inspect.js';
 import { Presence } from './Presence.js';
 import { bootId, hasEnded, ownIdentity, type ProcessIdentity } from './processes.js';
 import { SqliteLedger } from './SqliteLedger.js';
+import { fromColumn } from './text.js';
 import { Waiting } from './Waiting.js';
-import { Wire } from './Wire.js';
+import { SocketWire, type Wire } from './Wire.js';
 
 export interface SqliteStoreOptions {
   readonly path: string;
   readonly driver?: DriverName | undefined;
   /** What the two clocks say; for tests. Default: the host's monotonic clock, and its wall clock. */
-  readonly time?: (() => { nowMs: number; wallMs: number }) | undefined;
+  readonly time?: (() => HostTime) | undefined;
+  /** How pushes go; for tests. Default: Unix sockets. */
+  readonly makeWire?: (() => Wire) | undefined;
 }
 
-/** How long a step goes on trying while others hold the file. */
-const BUSY_LIMIT_MS = 1_000;
+/** `nowMs` judges leases, and starts anew with the host; `wallMs` gives stamps, and does not. */
+export interface HostTime {
+  readonly nowMs: number;
+  readonly wallMs: number;
+}
+
+/** Whoever listens here for the pushes of one instance. */
+interface Subscriber {
+  readonly listener: (push: Push) => void;
+  readonly waiting: Waiting;
+  readonly wire: Wire;
+}
 
 type Run<Answer> = (ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]) => Answer;
 
@@ -38,71 +51,71 @@ type Run<Answer> = (ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]) =>
 export class SqliteStore implements Store {
   readonly #path: string;
   readonly #driver: DriverName | undefined;
-  readonly #time: () => { nowMs: number; wallMs: number };
+  readonly #time: () => HostTime;
+  readonly #makeWire: () => Wire;
   readonly #own: ProcessIdentity = ownIdentity();
   readonly #boot = bootId();
   readonly #presence: Presence;
+  readonly #subscribers = new Map<string, Subscriber>();
+  /** Only sends. */
   readonly #wire: Wire;
-  readonly #waiting: Waiting;
   #opening: Promise<OpenFile> | undefined;
   #file: OpenFile | undefined;
-  #instance = '';
-  #onPush: ((push: Push) => void) | undefined;
 
   constructor(options: SqliteStoreOptions) {
     this.#path = options.path;
     this.#driver = options.driver;
     this.#time = options.time ?? hostTime;
     this.#presence = new Presence(this.#path, this.#own);
-    this.#wire = new Wire((instance) => this.#presence.socketOf(instance));
-    this.#waiting = new Waiting({
-      look: (epoch, era) => this.#lookForGrants(epoch, era),
-      bury: () => this.#buryEnded(),
-      version: () => this.#file?.sql.get('PRAGMA data_version')?.data_version,
-    });
+    this.#makeWire = options.makeWire ?? (() => new SocketWire((instance) => this.#presence.socketOf(instance)));
+    this.#wire = this.#makeWire();
   }
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
-    const answer = await this.#step((ledger, moment, pushes) => transitions.join(ledger, request, moment, pushes));
-    if (answer.kind === 'joined') {
-      this.#presence.note(request.instance);
-      this.#waiting.begin(answer.epoch, answer.era);
-    }
+    const { instance } = request;
+    const answer = await this.#step(instance, (ledger, moment, pushes) =>
+      transitions.join(ledger, request, moment, pushes),
+    );
+    if (answer.kind !== 'joined') return answer;
+    this.#presence.note(instance);
+    this.#subscribers.get(instance)?.waiting.begin(answer.epoch, answer.era);
     return answer;
   }
 
   async apply(request: ApplyRequest): Promise<ApplyAnswer> {
-    const answer = await this.#step((ledger, moment, pushes) => transitions.apply(ledger, request, moment, pushes));
-    this.#waiting.afterApply(request, answer);
+    const { instance } = request;
+    const answer = await this.#step(instance, (ledger, moment, pushes) =>
+      transitions.apply(ledger, request, moment, pushes),
+    );
+    this.#subscribers.get(instance)?.waiting.afterApply(request, answer);
     return answer;
   }
 
   async beat(request: BeatRequest): Promise<BeatAnswer> {
-    const answer = await this.#step((ledger, moment, pushes) => {
+    const { instance } = request;
+    const answer = await this.#step(instance, (ledger, moment, pushes) => {
       this.#buryEndedIn(ledger, moment, pushes);
       return transitions.beat(ledger, request, moment, pushes);
     });
-    this.#waiting.afterBeat(request, answer);
+    this.#subscribers.get(instance)?.waiting.afterBeat(request, answer);
     this.#checkpoint(request.epoch);
     return answer;
   }
 
   async leave(request: LeaveRequest): Promise<void> {
-    await this.#step((ledger, moment, pushes) => transitions.leave(ledger, request, moment, pushes));
+    await this.#step(request.instance, (ledger, moment, pushes) => transitions.leave(ledger, request, moment, pushes));
+    this.#presence.forgetSeat(request.instance);
   }
 
   async subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {
     this.#presence.make();
-    this.#instance = instance;
-    this.#wire.close();
-    await this.#wire.listen(instance, (push) => this.#hear(push));
-    this.#onPush = listener;
+    this.#unsubscribe(instance);
+    const wire = this.#makeWire();
+    await wire.listen(instance, (push) => this.#hear(instance, push));
+    const subscriber = { listener, wire, waiting: this.#makeWaiting(instance) };
+    this.#subscribers.set(instance, subscriber);
     return async () => {
-      if (this.#onPush !== listener) return;
-      this.#onPush = undefined;
-      this.#waiting.end();
-      this.#wire.close();
-      this.#presence.forget(instance);
+      if (this.#subscribers.get(instance) === subscriber) this.#unsubscribe(instance);
     };
   }
 
@@ -112,39 +125,33 @@ export class SqliteStore implements Store {
   }
 
   async close(): Promise<void> {
-    this.#waiting.end();
+    for (const instance of [...this.#subscribers.keys()]) this.#unsubscribe(instance);
     this.#wire.close();
     this.#drop();
   }
 
-  #hear(push: Push): void {
-    if (push.kind === 'grant') this.#waiting.granted(push.seq);
-    this.#onPush?.(push);
+  #unsubscribe(instance: string): void {
+    const subscriber = this.#subscribers.get(instance);
+    if (subscriber === undefined) return;
+    this.#subscribers.delete(instance);
+    subscriber.waiting.end();
+    subscriber.wire.close();
+    this.#presence.forget(instance);
   }
 
   // ── Steps ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Waits between attempts, not in them: the event loop goes on while others write. */
-  async #step<Answer>(run: Run<Answer>): Promise<Answer> {
-    const startedMs = performance.now();
-    for (;;) {
-      const file = await this.#open();
-      try {
-        return this.#transact(file, run);
-      } catch (error) {
-        if (!isBusy(error)) {
-          this.#drop();
-          throw error;
-        }
-        if (performance.now() - startedMs > BUSY_LIMIT_MS) {
-          throw new Error(`SQLite: ${this.#path} is locked by another writer.`, { cause: error });
-        }
-      }
-      await new Promise((resolve) => setTimeout(resolve, 1 + Math.random() * 4));
+  async #step<Answer>(instance: string, run: Run<Answer>): Promise<Answer> {
+    const file = await this.#open();
+    try {
+      return await whileBusy(this.#path, () => this.#transact(file, instance, run));
+    } catch (error) {
+      if (this.#file === file) this.#drop();
+      throw error;
     }
   }
 
-  #transact<Answer>(file: OpenFile, run: Run<Answer>): Answer {
+  #transact<Answer>(file: OpenFile, instance: string, run: Run<Answer>): Answer {
     const pushes: Outgoing[] = [];
     file.sql.run('BEGIN IMMEDIATE');
     let answer: Answer;
@@ -152,7 +159,7 @@ export class SqliteStore implements Store {
       if (identityOf(this.#path) !== file.identity) throw new Error(`SQLite: ${this.#path} was replaced.`);
       const ledger = new SqliteLedger(file.sql, JSON.stringify(this.#own));
       const moment = { ...this.#time(), run: `${this.#boot} ${file.identity}` };
-      this.#noticeStart(ledger, moment, pushes);
+      this.#noticeStart(ledger, instance, moment, pushes);
       answer = run(ledger, moment, pushes);
       ledger.flush();
       file.sql.run('COMMIT');
@@ -160,7 +167,7 @@ export class SqliteStore implements Store {
       rollBack(file);
       throw error;
     }
-    for (const { instance, push } of pushes) this.#send(instance, push);
+    for (const { instance: to, push } of pushes) this.#send(to, push);
     return answer;
   }
 
@@ -168,15 +175,10 @@ export class SqliteStore implements Store {
    * A new file, one put back, or one from before a reboot. If nobody else is at work on this path, all that is written in
    * it is surely over, and there is nothing to wait out. Otherwise the step begins a new era, with its quarantine.
    */
-  #noticeStart(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
-    if (ledger.run === moment.run || this.#presence.hasOthers(this.#instance)) return;
+  #noticeStart(ledger: SqliteLedger, instance: string, moment: Moment, pushes: Outgoing[]): void {
+    if (ledger.run === moment.run || this.#presence.hasOthers(instance)) return;
     ledger.run = moment.run;
     for (const { epoch } of ledger.live.values()) transitions.kill(ledger, epoch, moment, pushes);
-  }
-
-  #send(instance: string, push: Push): void {
-    if (instance === this.#instance) this.#onPush?.(push);
-    else this.#wire.send(instance, push);
   }
 
   async #open(): Promise<OpenFile> {
@@ -195,23 +197,29 @@ export class SqliteStore implements Store {
     this.#file = undefined;
   }
 
-  // ── Processes that ended ───────────────────────────────────────────────────────────────────────────────────────────
+  // ── Pushes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Looks whether a process with a seat has ended, and if so buries its replica. */
-  async #buryEnded(): Promise<void> {
-    const { sql } = await this.#open();
-    if (ended(sql, this.#own).length === 0) return;
-    await this.#step((ledger, moment, pushes) => this.#buryEndedIn(ledger, moment, pushes));
+  #send(instance: string, push: Push): void {
+    if (this.#subscribers.has(instance)) this.#hear(instance, push);
+    else this.#wire.send(instance, push);
   }
 
-  #buryEndedIn(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
-    const { sql } = this.#file ?? {};
-    if (sql === undefined) return;
-    for (const epoch of ended(sql, this.#own)) transitions.kill(ledger, epoch, moment, pushes);
+  #hear(instance: string, push: Push): void {
+    const subscriber = this.#subscribers.get(instance);
+    if (push.kind === 'grant') subscriber?.waiting.granted(push.seq);
+    subscriber?.listener(push);
   }
 
-  /** The safety net under the wire: grants of this replica's that stand in the file. */
-  #lookForGrants(epoch: number, era: number): void {
+  #makeWaiting(instance: string): Waiting {
+    return new Waiting({
+      look: (epoch, era, isWaiting) => this.#lookForGrants(instance, epoch, era, isWaiting),
+      bury: () => this.#buryEnded(instance),
+      version: () => this.#file?.sql.get('PRAGMA data_version')?.data_version,
+    });
+  }
+
+  /** The safety net under the wire: grants that stand in the file. */
+  #lookForGrants(instance: string, epoch: number, era: number, isWaiting: (seq: number) => boolean): void {
     const rows = this.#file?.sql.all(
       'SELECT key, seq, fence FROM entry WHERE owner = ? AND fence <> 0 AND era = ?',
       epoch,
@@ -219,9 +227,31 @@ export class SqliteStore implements Store {
     );
     for (const row of rows ?? []) {
       const seq = row.seq as number;
-      if (!this.#waiting.has(seq)) continue;
-      this.#hear({ kind: 'grant', epoch, era, key: row.key as string, seq, fence: row.fence as number });
+      if (!isWaiting(seq)) continue;
+      this.#hear(instance, {
+        kind: 'grant',
+        epoch,
+        era,
+        key: fromColumn(row.key as string),
+        seq,
+        fence: row.fence as number,
+      });
     }
+  }
+
+  // ── Processes that ended ───────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Looks whether a process with a seat has ended, and if so buries its replica. */
+  async #buryEnded(instance: string): Promise<void> {
+    const { sql } = await this.#open();
+    if (ended(sql, this.#own).length === 0) return;
+    await this.#step(instance, (ledger, moment, pushes) => this.#buryEndedIn(ledger, moment, pushes));
+  }
+
+  #buryEndedIn(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
+    const { sql } = this.#file ?? {};
+    if (sql === undefined) return;
+    for (const epoch of ended(sql, this.#own)) transitions.kill(ledger, epoch, moment, pushes);
   }
 
   /** The eldest alone writes the log back into the file. */
@@ -231,8 +261,8 @@ export class SqliteStore implements Store {
   }
 }
 
-/** The host's monotonic clock, common to all its processes. */
-function hostTime(): { nowMs: number; wallMs: number } {
+/** The host's monotonic clock is common to all its processes. */
+function hostTime(): HostTime {
   return { nowMs: Number(process.hrtime.bigint()) / 1e6, wallMs: Date.now() };
 }
 

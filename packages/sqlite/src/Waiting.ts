@@ -2,7 +2,7 @@ import type { ApplyAnswer, ApplyRequest, BeatAnswer, BeatRequest, News } from '@
 
 export interface WaitingOptions {
   /** Looks for grants in the file. */
-  readonly look: (epoch: number, era: number) => void;
+  readonly look: (epoch: number, era: number, isWaiting: (seq: number) => boolean) => void;
   /** Looks for processes that have ended. */
   readonly bury: () => Promise<void>;
   /** Changes when another process has written. */
@@ -35,10 +35,6 @@ export class Waiting {
   end(): void {
     this.#seqs.clear();
     this.#watch();
-  }
-
-  has(seq: number): boolean {
-    return this.#seqs.has(seq);
   }
 
   granted(seq: number): void {
@@ -81,7 +77,7 @@ export class Waiting {
     }
     try {
       const version = this.#options.version();
-      if (version !== this.#version) this.#options.look(this.#epoch, this.#era);
+      if (version !== this.#version) this.#options.look(this.#epoch, this.#era, (seq) => this.#seqs.has(seq));
       this.#version = version;
     } catch {
       // The next heartbeat finds out what is wrong, and says so.

@@ -2,8 +2,15 @@ import { rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Push } from '@botmesh/core/spi';
 
-/** Pushes between processes of one host, over a Unix socket each. What cannot be delivered is dropped. */
-export class Wire {
+/** How pushes go to whoever listens for an instance, in whichever process. */
+export interface Wire {
+  listen(instance: string, onPush: (push: Push) => void): Promise<void>;
+  send(instance: string, push: Push): void;
+  close(): void;
+}
+
+/** Over a Unix socket for each listener. What cannot be delivered is dropped. */
+export class SocketWire implements Wire {
   readonly #addressOf: (instance: string) => string;
   readonly #peers = new Map<string, Socket>();
   readonly #incoming = new Set<Socket>();

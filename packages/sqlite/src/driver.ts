@@ -31,7 +31,19 @@ export interface Driver {
  *
  * @throws ConfigError when there is none
  */
-export async function findDriver(wanted?: DriverName): Promise<Driver> {
+export function findDriver(wanted?: DriverName): Promise<Driver> {
+  const name = wanted ?? 'any';
+  let found = FOUND.get(name);
+  if (found === undefined) {
+    found = load(wanted);
+    FOUND.set(name, found);
+  }
+  return found;
+}
+
+const FOUND = new Map<string, Promise<Driver>>();
+
+async function load(wanted: DriverName | undefined): Promise<Driver> {
   const failures: unknown[] = [];
   for (const name of wanted === undefined ? (['better-sqlite3', 'node:sqlite'] as const) : [wanted]) {
     try {

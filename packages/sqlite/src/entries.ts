@@ -1,6 +1,7 @@
 import type { LedgerEntry, LedgerMessage, LedgerQueue } from '@botmesh/core/spi';
 import type { Row } from './driver.js';
 import type { Sql } from './sql.js';
+import { fromColumn, toColumn } from './text.js';
 
 const COLUMNS = 'seq, key, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt';
 
@@ -27,7 +28,7 @@ export class Entries {
 
   /** The first of a key. One that this step adds comes after all that were there. */
   head(key: string): LedgerEntry | undefined {
-    const row = this.#sql.get(`SELECT ${COLUMNS} FROM entry WHERE key = ? ORDER BY seq LIMIT 1`, key);
+    const row = this.#sql.get(`SELECT ${COLUMNS} FROM entry WHERE key = ? ORDER BY seq LIMIT 1`, toColumn(key));
     if (row !== undefined) return this.#keep(row);
     for (const { entry, before } of this.#loaded.values()) if (before === undefined && entry.key === key) return entry;
     return undefined;
@@ -73,7 +74,8 @@ export class Entries {
     const { id, body, maxAttempts, dedupeMs, attempt } = message ?? NO_MESSAGE;
     this.#sql.run(
       `INSERT INTO entry (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[seq, key, owner, fence, era, batch, offered ? 1 : 0, id, body, maxAttempts, dedupeMs, attempt],
+      ...[seq, toColumn(key), owner, fence, era, batch, offered ? 1 : 0],
+      ...[id === null ? null : toColumn(id), body === null ? null : toColumn(body), maxAttempts, dedupeMs, attempt],
     );
   }
 
@@ -90,7 +92,7 @@ const NO_MESSAGE = { id: null, body: null, maxAttempts: null, dedupeMs: null, at
 
 function entryOf(row: Row): LedgerEntry {
   return {
-    key: row.key as string,
+    key: fromColumn(row.key as string),
     seq: row.seq as number,
     owner: row.owner as number,
     fence: row.fence as number,
@@ -103,8 +105,8 @@ function entryOf(row: Row): LedgerEntry {
 
 function messageOf(row: Row): LedgerMessage {
   return {
-    id: row.id as string | null,
-    body: row.body as string,
+    id: row.id === null ? null : fromColumn(row.id as string),
+    body: fromColumn(row.body as string),
     maxAttempts: row.max_attempts as number,
     dedupeMs: row.dedupe_ms as number,
     attempt: row.attempt as number,

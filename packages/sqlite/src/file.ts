@@ -55,7 +55,30 @@ export function identityOf(path: string): string {
   return `${dev}:${ino}`;
 }
 
-export function isBusy(error: unknown): boolean {
+/** How long a step goes on trying while others hold the file. */
+const BUSY_LIMIT_MS = 1_000;
+
+/**
+ * Makes the call until the file is free. Waits between attempts, not in them: the event loop goes on while others write.
+ *
+ * @throws Error when it stays locked
+ */
+export async function whileBusy<T>(path: string, call: () => T): Promise<T> {
+  const startedMs = performance.now();
+  for (;;) {
+    try {
+      return call();
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      if (performance.now() - startedMs > BUSY_LIMIT_MS) {
+        throw new Error(`SQLite: ${path} is locked by another writer.`, { cause: error });
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1 + Math.random() * 4));
+  }
+}
+
+function isBusy(error: unknown): boolean {
   const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
   if (typeof errcode === 'number') return (errcode & 0xff) === 5 || (errcode & 0xff) === 6;
   return typeof code === 'string' && /^SQLITE_(BUSY|LOCKED)/.test(code);

@@ -1,4 +1,5 @@
 import type { Sql } from './sql.js';
+import { fromColumn, toColumn } from './text.js';
 
 /** No step looks at more than this. */
 const SHARE = 1024;
@@ -12,12 +13,12 @@ export class Orphans implements Iterable<string> {
   }
 
   add(key: string): this {
-    this.#sql.run('INSERT OR IGNORE INTO orphan VALUES (?)', key);
+    this.#sql.run('INSERT OR IGNORE INTO orphan VALUES (?)', toColumn(key));
     return this;
   }
 
   delete(key: string): boolean {
-    this.#sql.run('DELETE FROM orphan WHERE key = ?', key);
+    this.#sql.run('DELETE FROM orphan WHERE key = ?', toColumn(key));
     return true;
   }
 
@@ -27,7 +28,7 @@ export class Orphans implements Iterable<string> {
 
   [Symbol.iterator](): Iterator<string> {
     const rows = this.#sql.all('SELECT key FROM orphan LIMIT ?', SHARE);
-    return rows.map((row) => row.key as string).values();
+    return rows.map((row) => fromColumn(row.key as string)).values();
   }
 }
 
@@ -40,16 +41,16 @@ export class Taken {
   }
 
   has(name: string): boolean {
-    return this.#sql.get('SELECT 1 FROM taken WHERE name = ?', name) !== undefined;
+    return this.#sql.get('SELECT 1 FROM taken WHERE name = ?', toColumn(name)) !== undefined;
   }
 
   add(name: string): this {
-    this.#sql.run('INSERT OR IGNORE INTO taken VALUES (?)', name);
+    this.#sql.run('INSERT OR IGNORE INTO taken VALUES (?)', toColumn(name));
     return this;
   }
 
   delete(name: string): boolean {
-    this.#sql.run('DELETE FROM taken WHERE name = ?', name);
+    this.#sql.run('DELETE FROM taken WHERE name = ?', toColumn(name));
     return true;
   }
 }
@@ -63,22 +64,22 @@ export class Done implements Iterable<[string, number]> {
   }
 
   get(name: string): number | undefined {
-    return this.#sql.get('SELECT until FROM done WHERE name = ?', name)?.until as number | undefined;
+    return this.#sql.get('SELECT until FROM done WHERE name = ?', toColumn(name))?.until as number | undefined;
   }
 
   set(name: string, untilMs: number): this {
-    this.#sql.run('INSERT OR REPLACE INTO done VALUES (?, ?)', name, untilMs);
+    this.#sql.run('INSERT OR REPLACE INTO done VALUES (?, ?)', toColumn(name), untilMs);
     return this;
   }
 
   delete(name: string): boolean {
-    this.#sql.run('DELETE FROM done WHERE name = ?', name);
+    this.#sql.run('DELETE FROM done WHERE name = ?', toColumn(name));
     return true;
   }
 
   /** The first to expire come first. */
   [Symbol.iterator](): Iterator<[string, number]> {
     const rows = this.#sql.all('SELECT name, until FROM done ORDER BY until LIMIT ?', SHARE);
-    return rows.map((row): [string, number] => [row.name as string, row.until as number]).values();
+    return rows.map((row): [string, number] => [fromColumn(row.name as string), row.until as number]).values();
   }
 }

@@ -1,5 +1,6 @@
 import type { MeshConfig, StoreView } from '@botmesh/core/spi';
 import type { Sql } from './sql.js';
+import { fromColumn } from './text.js';
 
 export function view(sql: Sql, nowMs: number): StoreView {
   const mesh = sql.get('SELECT config, era, quarantine_ms FROM mesh') ?? {};
@@ -10,10 +11,10 @@ export function view(sql: Sql, nowMs: number): StoreView {
     replicas: replicas(sql, nowMs),
     queues: queues(sql),
     parked: sql.all('SELECT key, seq, id, body, attempts FROM parked ORDER BY seq').map((row) => ({
-      key: row.key as string,
+      key: fromColumn(row.key as string),
       seq: row.seq as number,
-      id: row.id as string | null,
-      body: row.body as string,
+      id: row.id === null ? null : fromColumn(row.id as string),
+      body: fromColumn(row.body as string),
       attempts: row.attempts as number,
     })),
     remembered: sql.get('SELECT count(*) AS n FROM done')?.n as number,
@@ -38,7 +39,7 @@ function queues(sql: Sql): StoreView['queues'] {
     'SELECT e.key, e.seq, e.owner, e.fence, q.n FROM (SELECT key, min(seq) AS seq, count(*) AS n FROM entry GROUP BY key) q JOIN entry e ON e.seq = q.seq',
   );
   return rows.map((row) => ({
-    key: row.key as string,
+    key: fromColumn(row.key as string),
     head: { seq: row.seq as number, epoch: row.owner as number, fence: row.fence as number },
     waiting: (row.n as number) - 1,
   }));
