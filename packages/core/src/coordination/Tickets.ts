@@ -38,7 +38,8 @@ export class Tickets implements Keeper {
       seq,
       isMessage,
       isCampaign: false,
-      fence: this.#early.get(seq)?.fence ?? fence,
+      // Without trust a grant may be long void, though the store, set back, would confirm it: a heartbeat asks anew.
+      fence: this.isTrusted() ? (this.#early.get(seq)?.fence ?? fence) : 0,
       stage: 'open',
       sinceMs: this.#nowMs(),
       wasTold: false,
@@ -184,7 +185,7 @@ export class Tickets implements Keeper {
       return;
     }
     if (place.stage !== 'open' && place.stage !== 'waiting') return;
-    if (grant.fence <= place.fence) return;
+    if (grant.fence <= place.fence || !this.isTrusted()) return;
     place.fence = grant.fence;
     place.sinceMs = this.#nowMs();
     this.#lookSoon();
@@ -246,7 +247,8 @@ export class Tickets implements Keeper {
     for (const place of places) {
       if (place.stage === 'held') this.#lose(place, reason);
       place.stage = 'lost';
-      place.wait?.reject(new LeaseLostError(waitReason));
+      place.error = new LeaseLostError(waitReason);
+      place.wait?.reject(place.error);
       place.wait = undefined;
     }
   }
