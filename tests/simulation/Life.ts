@@ -1,6 +1,6 @@
+import type { AdoptedMessage } from '@botmesh/core/spi';
 import { MemoryCoordinator } from '@botmesh/core/testing';
 import type { World } from './World.js';
-import { adopt, work } from './workload.js';
 
 /** What befell a process so far: which errors it may report depends on it. */
 export interface Suffered {
@@ -8,6 +8,21 @@ export interface Suffered {
   isolation: boolean;
   /** The server changed: its places may be lost. */
   serverChange: boolean;
+}
+
+/** What a process does. */
+export interface Job {
+  /** One of its tasks. Ends with the process, or when the run drains. */
+  work(life: Life): Promise<void>;
+  adopt(life: Life, message: AdoptedMessage): void;
+}
+
+export interface LifeOptions {
+  readonly replicaId: string;
+  /** Tells this start from others with the same replicaId. */
+  readonly number: number;
+  readonly adopts: boolean;
+  readonly job: Job;
 }
 
 /** One process: a coordinator and the work it does, from its start to its end. */
@@ -27,13 +42,15 @@ export class Life {
   isOver = false;
   /** Resolves when the process dies: what it was about then never settles. */
   readonly died: Promise<void>;
+  readonly #job: Job;
   #sayDied = (): void => {};
   #frozen: { until: Promise<void>; thaw: () => void } | undefined;
 
-  constructor(world: World, replicaId: string, adopts: boolean) {
+  constructor(world: World, { replicaId, number, adopts, job }: LifeOptions) {
     this.world = world;
     this.replicaId = replicaId;
-    this.name = `${replicaId}/${world.lives.length}`;
+    this.name = `${replicaId}/${number}`;
+    this.#job = job;
     this.coordinator = new MemoryCoordinator({
       mesh: world.mesh,
       replicaId,
@@ -44,9 +61,8 @@ export class Life {
     this.died = new Promise((resolve) => {
       this.#sayDied = resolve;
     });
-    world.lives.push(this);
     this.#listen();
-    if (adopts) this.coordinator.onAdopted((message) => adopt(this, message));
+    if (adopts) this.coordinator.onAdopted((message) => job.adopt(this, message));
   }
 
   #listen(): void {
@@ -105,7 +121,7 @@ export class Life {
       world.note(`${this.name} did not start: ${String(error)}`);
       return;
     }
-    for (let n = 0; n < workers; n++) void this.#task(() => work(this));
+    for (let n = 0; n < workers; n++) void this.#task(() => this.#job.work(this));
   }
 
   /** The process stops as by SIGSTOP, or with its host; `thaw` lets it go on. */

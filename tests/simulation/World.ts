@@ -1,11 +1,17 @@
 import { type HistoryEvent, MemoryMesh, seededRandom, VirtualClock } from '@botmesh/core/testing';
 import { type Coverage, count } from './coverage.js';
-import type { Life } from './Life.js';
 import { type Times, timesOf } from './times.js';
 
-/** A key believed in by a process, as the oracle sees it. */
+/** A process, as the oracle sees it. */
+export interface Believer {
+  readonly name: string;
+  /** It is not frozen: its code may run, and act on what it believes. */
+  readonly isRunning: boolean;
+}
+
+/** A key believed in by a process. */
 export interface Belief {
-  readonly life: Life;
+  readonly life: Believer;
   readonly key: string;
   readonly fence: number;
   readonly signal: AbortSignal | undefined;
@@ -28,12 +34,11 @@ export class World {
   readonly violations: string[] = [];
   readonly coverage: Coverage = {};
   readonly trace: string[] = [];
-  readonly lives: Life[] = [];
   /** Sampling makes replicas look at their clocks. Where it is off, they must notice by themselves. */
   readonly samplesAlways: boolean;
   readonly #beliefs = new Map<string, Set<Belief>>();
   readonly #newestWrite = new Map<string, number>();
-  readonly #lastHolder = new Map<string, Life>();
+  readonly #lastHolder = new Map<string, Believer>();
   readonly #isTraced: boolean;
   /** No new work is begun any more, and what is held is let go soon. */
   isDraining = false;
@@ -116,7 +121,7 @@ export class World {
     this.#beliefs.get(belief.key)?.delete(belief);
   }
 
-  holds(life: Life): boolean {
+  holds(life: Believer): boolean {
     for (const beliefs of this.#beliefs.values()) for (const belief of beliefs) if (belief.life === life) return true;
     return false;
   }

@@ -1,6 +1,7 @@
 import type { MeshSnapshot } from '@botmesh/core/testing';
 import { Life } from './Life.js';
 import type { World } from './World.js';
+import { adopt, work } from './workload.js';
 
 const REPLICAS = 5;
 const WORKERS = 3;
@@ -16,6 +17,8 @@ export class Nemesis {
   readonly #world: World;
   readonly #groups: readonly Group[];
   readonly #slots: Life[] = [];
+  /** Every process there ever was. */
+  readonly lives: Life[] = [];
   /** Data is lost in this run, so the server's clock is set back a little only: see the limits of R8. */
   readonly #losesData: boolean;
   #steppedBack = false;
@@ -29,10 +32,6 @@ export class Nemesis {
     this.#groups = [...groups];
     this.#losesData = groups.has('server') && world.chance(0.8);
     world.note(`groups: ${this.#groups.join(', ')}`);
-  }
-
-  get current(): readonly Life[] {
-    return this.#slots;
   }
 
   async begin(): Promise<void> {
@@ -94,7 +93,9 @@ export class Nemesis {
 
   async #bear(slot: number, replicaId: string): Promise<void> {
     const world = this.#world;
-    const life = new Life(world, replicaId, slot === 0 || world.chance(0.75));
+    const adopts = slot === 0 || world.chance(0.75);
+    const life = new Life(world, { replicaId, number: this.lives.length, adopts, job: { work, adopt } });
+    this.lives.push(life);
     this.#slots[slot] = life;
     if (this.#groups.includes('loss')) this.#strikeStart(life);
     await Promise.race([life.start(WORKERS), life.died]);
@@ -113,7 +114,8 @@ export class Nemesis {
       ['freeze past the lease', leaseMs + beatMs, 2 * leaseMs],
     ] as const);
     const ms = Math.min(world.between(least, most), leftMs);
-    const how = world.chance(0.25) ? 'suspend' : 'freeze';
+    // A suspended host whose wall clock is set back hides time from both clocks: beyond what is promised.
+    const how = world.chance(0.3) && !this.#groups.includes('wall') ? 'suspend' : 'freeze';
     if (how === 'suspend') world.count('suspend');
     world.count(name);
     if (name === 'freeze past the lease' && world.holds(life)) world.count('freeze past the lease while holding');
@@ -281,7 +283,7 @@ export class Nemesis {
       this.#snapshot = { copy: world.mesh.snapshot(), stamp: newestStamp(world.mesh.snapshot()), atMs: world.now() };
       await world.clock.sleep(world.between(1, 3000));
     }
-    for (const life of world.lives) life.suffered.serverChange = true;
+    for (const life of this.lives) life.suffered.serverChange = true;
     world.count(what);
     world.note(what);
     const lostTo = newestStamp(world.mesh.snapshot());

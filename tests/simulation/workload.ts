@@ -40,7 +40,8 @@ async function turn(life: Life): Promise<void> {
 async function burst(life: Life): Promise<void> {
   const key = pickKey(life.world);
   const tickets = await Promise.all([reserve(life, key), reserve(life, key), reserve(life, key)]);
-  await Promise.all(tickets.map((ticket) => (ticket === undefined ? undefined : takeTurn(life, ticket))));
+  const taken = tickets.filter((ticket) => ticket !== undefined);
+  await Promise.all(taken.map((ticket) => takeTurn(life, ticket)));
 }
 
 async function reserve(life: Life, key: string): Promise<Ticket | undefined> {
@@ -92,9 +93,9 @@ async function acquire(life: Life, ticket: Ticket, attempt: number): Promise<Hel
     world.record({ kind: 'granted', at: world.now(), replica, key, seq, fence, attempt });
     const signal = world.chance(0.7) ? turn.signal : undefined;
     const held: Held = { life, key, seq, fence, signal, turn, assertHeld: () => turn.assertHeld() };
-    watch(held);
+    watch(life, held);
     world.granted(held);
-    mustHold(held);
+    mustHold(world, held);
     return held;
   } catch (error) {
     const givenUp = judge(life, `acquireTurn ${key} ${seq}`, error, limits, asked);
@@ -106,11 +107,11 @@ async function acquire(life: Life, ticket: Ticket, attempt: number): Promise<Hel
 }
 
 /** A turn is never returned already lapsed. */
-function mustHold(held: Belief): void {
+function mustHold(world: World, held: Belief): void {
   try {
     held.assertHeld();
   } catch (error) {
-    held.life.world.violate(`${held.life.name} was handed ${held.key} already lapsed: ${String(error)}`);
+    world.violate(`${held.life.name} was handed ${held.key} already lapsed: ${String(error)}`);
   }
 }
 
@@ -124,8 +125,8 @@ function makeLimits(life: Life): Limits {
   return { signal: controller.signal };
 }
 
-function watch(held: Held): void {
-  const { life, key, fence, signal } = held;
+function watch(life: Life, held: Held): void {
+  const { key, fence, signal } = held;
   signal?.addEventListener('abort', () => {
     const { world } = life;
     world.ended(held);
@@ -266,7 +267,7 @@ async function reign(life: Life, leadership: Leadership): Promise<void> {
   const belief: Belief = { life, key, fence, signal, assertHeld: () => leadership.assertHeld() };
   signal.addEventListener('abort', () => world.ended(belief));
   world.granted(belief);
-  mustHold(belief);
+  mustHold(world, belief);
   await hold(life, belief);
   world.ended(belief);
   await life.call(`resign ${leadership.name}`, () => leadership.resign());

@@ -34,6 +34,8 @@ export class StoreCoordinator implements Coordinator, Inbox {
   readonly #events = new Events<CoordinatorEvents>();
   readonly #inbox = new Events<{ adopted: AdoptedMessage }>();
   #starting: Promise<void> | undefined;
+  /** Counts starts and stops: a start that was overtaken may not join, nor end a newer one. */
+  #generation = 0;
   #stopping: Promise<void> | undefined;
   #wasReplaced = false;
   #downSinceMs: number | undefined;
@@ -68,11 +70,15 @@ export class StoreCoordinator implements Coordinator, Inbox {
   }
 
   async #start(): Promise<void> {
+    this.#generation += 1;
+    const generation = this.#generation;
     await this.#stopping;
+    if (this.#generation !== generation) throw this.#notRunning();
     this.#stopping = undefined;
     const results = await Promise.allSettled(this.#seats.map((seat) => seat.start()));
     const failed = results.find((result) => result.status === 'rejected');
     if (failed === undefined) return;
+    if (this.#generation !== generation) throw failed.reason;
     this.#starting = undefined;
     await Promise.all(this.#seats.map((seat) => seat.stop()));
     throw failed.reason;
@@ -82,8 +88,9 @@ export class StoreCoordinator implements Coordinator, Inbox {
     if (this.#starting === undefined) return this.#stopping ?? Promise.resolve();
     this.#starting.catch(() => {});
     this.#starting = undefined;
+    this.#generation += 1;
     this.#downSinceMs = undefined;
-    const stopping = Promise.all(this.#seats.map((seat) => seat.stop())).then(() => {});
+    const stopping = Promise.all([this.#stopping, ...this.#seats.map((seat) => seat.stop())]).then(() => {});
     this.#stopping = stopping;
     return stopping;
   }

@@ -1,4 +1,5 @@
 import { CoordinationUnavailableError, LeaseLostError, type LeaseLostReason } from '../errors.js';
+import type { Timer } from '../time/clock.js';
 import type { Batches } from './batches.js';
 import { Hold, type Keeper } from './held.js';
 import type { Lease } from './lease.js';
@@ -21,6 +22,7 @@ export class Tickets implements Keeper {
   readonly #places = new Map<number, Place>();
   /** Grants that came before the answer which names their ticket. */
   readonly #early = new Map<number, Grant>();
+  #lookTimer: Timer | undefined;
 
   constructor(options: TicketsOptions) {
     this.#options = options;
@@ -36,7 +38,8 @@ export class Tickets implements Keeper {
       seq,
       isMessage,
       isCampaign: false,
-      fence: this.#early.get(seq)?.fence ?? fence,
+      // Without trust a grant may be long void, though the store, set back, would confirm it: a heartbeat asks anew.
+      fence: this.isTrusted() ? (this.#early.get(seq)?.fence ?? fence) : 0,
       stage: 'open',
       sinceMs: this.#nowMs(),
       wasTold: false,
@@ -182,7 +185,7 @@ export class Tickets implements Keeper {
       return;
     }
     if (place.stage !== 'open' && place.stage !== 'waiting') return;
-    if (grant.fence <= place.fence) return;
+    if (grant.fence <= place.fence || !this.isTrusted()) return;
     place.fence = grant.fence;
     place.sinceMs = this.#nowMs();
     this.#lookSoon();
@@ -240,10 +243,12 @@ export class Tickets implements Keeper {
     const places = [...this.#places.values()];
     this.#places.clear();
     this.#early.clear();
+    this.#stopLooking();
     for (const place of places) {
       if (place.stage === 'held') this.#lose(place, reason);
       place.stage = 'lost';
-      place.wait?.reject(new LeaseLostError(waitReason));
+      place.error = new LeaseLostError(waitReason);
+      place.wait?.reject(place.error);
       place.wait = undefined;
     }
   }
@@ -273,9 +278,32 @@ export class Tickets implements Keeper {
   }
 
   /** Heartbeats look for forgotten places; a shorter limit needs a look of its own. */
-  #lookSoon(): void {
+  #lookSoon(delayMs = this.#options.settings.ticketTtlMs): void {
     const { clock, ticketTtlMs, timing } = this.#options.settings;
-    if (ticketTtlMs < timing.beatMs) clock.setTimer(ticketTtlMs, () => this.look());
+    if (ticketTtlMs >= timing.beatMs || this.#lookTimer !== undefined) return;
+    this.#lookTimer = clock.setTimer(delayMs, () => {
+      this.#lookTimer = undefined;
+      this.look();
+      const nextMs = this.#nextForgottenMs();
+      if (nextMs !== undefined) this.#lookSoon(nextMs);
+    });
+  }
+
+  /** After how long to look again for granted places that were forgotten; undefined when none is open. */
+  #nextForgottenMs(): number | undefined {
+    const { ticketTtlMs } = this.#options.settings;
+    let oldestMs: number | undefined;
+    for (const { stage, fence, sinceMs } of this.#places.values()) {
+      if (stage === 'open' && fence !== 0 && sinceMs < (oldestMs ?? Number.POSITIVE_INFINITY)) oldestMs = sinceMs;
+    }
+    if (oldestMs === undefined) return undefined;
+    // Many that come one after the other share a look.
+    return Math.max(oldestMs + ticketTtlMs - this.#nowMs(), ticketTtlMs / 10);
+  }
+
+  #stopLooking(): void {
+    if (this.#lookTimer !== undefined) this.#options.settings.clock.clearTimer(this.#lookTimer);
+    this.#lookTimer = undefined;
   }
 
   #nowMs(): number {

@@ -3,5 +3,5 @@ import type { Clock } from '../time/clock.js';
 
 /** Host, pid and a random part: says where the replica runs, and is never given twice. */
 export function makeReplicaId(clock: Clock): string {
-  return `${hostname()}-${process.pid}-${clock.uniqueId().slice(0, 8)}`;
+  return `${hostname()}-${process.pid}-${clock.uniqueId().slice(-8)}`;
 }

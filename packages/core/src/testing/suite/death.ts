@@ -123,6 +123,22 @@ export const death = [
     claimEqual(next.state, 'resolved', 'the next turn');
   }),
 
+  promised(9, 'trust runs from the sending of the heartbeat, not from its answer', async (lab) => {
+    const a = await lab.replica();
+    const turn = await lab.take(a, 'k');
+    await lab.nextBeat(a);
+    a.delay({ minMs: lab.beatMs / 5, maxMs: lab.beatMs / 5 });
+    await lab.nextBeat(a);
+    const sentMs = lab.nowMs;
+    await lab.sleep(lab.beatMs / 2);
+
+    a.cut();
+    await lab.watch(lab.leaseMs, () => turn.signal.aborted);
+
+    const trustedMs = lab.nowMs - sentMs;
+    claim(trustedMs <= lab.trustMs + lab.beatMs / 10 + lab.slackMs, `believed until ${trustedMs} ms after the sending`);
+  }),
+
   promised(
     9,
     "'not yours' is loss at once",

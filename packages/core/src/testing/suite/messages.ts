@@ -293,13 +293,33 @@ export const dedupe = [
     );
   }),
 
+  promised(22, 'also when a heartbeat from before it was adopted reaches the store again', async (lab) => {
+    const crew = new Crew(lab, lab.beatMs * 4);
+    const [a, b] = [await lab.replica(), await crew.member()];
+    await a.coordinator.accept('k', { id: '1', body: 'once' });
+    await lab.sleep(lab.beatMs / 2);
+    b.repeatRequests({ next: 1, of: 'beat' }, lab.beatMs * 2.5);
+    await lab.nextBeat(b);
+
+    await a.coordinator.stop();
+    await lab.until(lab.beatMs, () => crew.begun.length === 1, 'the adopted message');
+    await lab.watch(lab.leaseMs * 1.5);
+
+    claimEqual(
+      [crew.begun.length, crew.done.map(({ attempt }) => attempt)],
+      [1, [1]],
+      'attempts that began, and those that ended',
+    );
+  }),
+
   promised(22, 'within its window and no longer', async (lab) => {
     const dedupeMs = lab.leaseMs;
     const [a, b] = (await lab.replicas(2, { dedupeMs })) as [TestReplica, TestReplica];
     const accept = (replica: TestReplica) => replica.coordinator.accept('k', { id: '1', body: '' });
     const ticket = await accept(a);
     const turn = await lab.acquire(a, ticket!);
-    await lab.sleep(dedupeMs * 2);
+    // Between two heartbeats, so that the window's end is not a moment at which old ids are cleared away.
+    await lab.sleep(dedupeMs * 2 + lab.beatMs / 2);
     claimEqual(await accept(b), null, 'the second, while the first runs for long');
 
     await turn.release();

@@ -179,6 +179,7 @@ export const replacement = [
     let told = 0;
     older.coordinator.on('replaced', () => told++);
     await lab.take(older, 'k');
+    older.cut('pushes');
     older.freeze();
     await lab.sleep(lab.leaseMs);
     const newer = await lab.replica({ replicaId: 'same' });

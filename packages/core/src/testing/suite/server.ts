@@ -105,6 +105,36 @@ function lostPlaces({ name, needs, mark }: Loss): Definition {
   return promised(27, `${name}, places are lost`, body, { needs });
 }
 
+/**
+ * A reservation is granted, the store loses it, and its answer is slower than the next heartbeat, which goes out without
+ * it and comes back `2 * beatWayMs` later. Then the replica is cut off, and nothing can correct it any more.
+ */
+async function lateGrant(lab: Lab, beatWayMs: number): Promise<void> {
+  const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+  const setDelay = (ms: number): void => a.delay({ minMs: ms, maxMs: ms });
+  await lab.nextBeat(a);
+  const forget = (await lab.mesh.server.snapshot?.()) ?? (() => {});
+  await lab.sleep(lab.beatMs * 0.62);
+  const beats = a.counts.requests.beat;
+
+  setDelay(lab.beatMs * 0.05);
+  const mine = lab.follow(lab.take(a, 'k'));
+  await lab.sleep(lab.beatMs * 0.02);
+  setDelay(lab.beatMs * 0.42);
+  await lab.sleep(lab.beatMs * 0.04);
+  await forget();
+  setDelay(beatWayMs);
+  const other = lab.follow(lab.take(b, 'k'));
+  await lab.until(lab.beatMs, () => a.counts.requests.beat > beats, 'the next heartbeat');
+  await lab.sleep(lab.beatMs * 0.1 + 2 * beatWayMs);
+  a.cut();
+  await lab.watch(settledMs(lab), () => other.state === 'resolved');
+
+  claimEqual(other.state, 'resolved', 'the turn of the other replica');
+  await lab.watch(lab.leaseMs);
+  claim(mine.value === undefined || !believes(mine.value), 'a grant that the store lost is believed in');
+}
+
 export const storeChanges = [
   promised(
     27,
@@ -167,6 +197,15 @@ export const storeChanges = [
       await other.value?.release();
     },
     { needs: ['rollback'] },
+  ),
+
+  ...[0, 0.1].map((share) =>
+    promised(
+      27,
+      `a grant that was lost is heard of ${share === 0 ? 'after' : 'just before'} the news of the change`,
+      (lab) => lateGrant(lab, share * lab.beatMs),
+      { needs: ['rollback'] },
+    ),
   ),
 
   promised(

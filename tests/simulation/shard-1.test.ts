@@ -1,0 +1,3 @@
+import { simulationShard } from './shard.js';
+
+simulationShard(0, 2);
