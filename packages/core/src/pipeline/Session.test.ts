@@ -4,7 +4,7 @@ import type { Context } from '../bot/Context.js';
 import { flow } from '../bot/flow.js';
 import { StaleFenceError } from '../errors.js';
 import type { StateStore } from '../state/state-store.js';
-import { type BotMesh, botMesh } from '../testing/bots.js';
+import { type BotMesh, botMesh, gate } from '../testing/bots.js';
 
 let lab: BotMesh;
 const unhandled = vi.fn();
@@ -152,5 +152,44 @@ describe('state', () => {
     await vi.waitFor(() => expect(textsTo('k')).toContain('y is 2'));
 
     expect(textsTo('k')).toEqual(['x is 1', 'y is 2']);
+  });
+
+  test('a handler that ends after its turn was lost saves nothing', async () => {
+    const { replica } = lab;
+    const saves: number[] = [];
+    const state: StateStore = { load: async () => null, save: async (_key, _value, fence) => void saves.push(fence) };
+    const begun = gate();
+    const after = gate();
+    const fences: number[] = [];
+    const a = await replica(
+      (bot) =>
+        bot.use(async (ctx: Context<Counted>) => {
+          fences.push(ctx.turn.fence);
+          ctx.state.count = 1;
+          begun.open();
+          await after.opened;
+        }),
+      { state },
+    );
+    const b = await replica(
+      (bot) =>
+        bot.use(async (ctx: Context<Counted>) => {
+          fences.push(ctx.turn.fence);
+          ctx.state.count = 2;
+          after.open();
+          await ctx.reply('b');
+        }),
+      { state },
+    );
+
+    await a.provider.receive({ chat: 'k', text: 'x' });
+    await begun.opened;
+    a.coordinator.crash();
+    await b.provider.hasSent(1);
+    await vi.waitFor(() => expect(saves).not.toEqual([]));
+    await b.bot.stop();
+
+    expect(fences[1]).toBeGreaterThan(fences[0] ?? 0);
+    expect(saves).toEqual([fences[1]]);
   });
 });
