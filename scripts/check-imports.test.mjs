@@ -79,7 +79,7 @@ test.each([
   ['packages/redis/src/RedisStore.ts', "import '@botmesh/core/spi'; import '@botmesh/core'; import 'node:net';"],
   ['packages/redis/src/Redis.test.ts', "import '@botmesh/core/testing'; import { test } from 'vitest';"],
   ['tests/simulation/a.test.ts', "import '@botmesh/core/testing';"],
-  ['examples/replicas/src/main.ts', "import './other.js'; import '@botmesh/core';"],
+  ['examples/live/src/main.ts', "import './other.js'; import '@botmesh/core';"],
 ])('%s may say %s', (file, text) => {
   expect(said(redis(file, text))).toEqual([]);
 });
@@ -94,7 +94,7 @@ test.each([
   ['packages/redis/src/RedisStore.ts', "import '../../core/src/errors.js';", 'outside packages/redis/'],
   ['packages/redis/src/RedisStore.ts', "import 'ioredis';", 'Name it in dependencies or peerDependencies'],
   ['tests/model/a.test.ts', "import '../../packages/core/src/errors.js';", 'outside tests/'],
-  ['examples/replicas/src/main.ts', "import '@botmesh/core/testing';", 'Only tests import testing'],
+  ['examples/live/src/main.ts', "import '@botmesh/core/testing';", 'Only tests import testing'],
 ])('%s may not say %s', (file, text, message) => {
   const problems = said(redis(file, text));
 

@@ -1,11 +1,11 @@
 /** What a line of input means. */
 export type Command =
   | { readonly kind: 'message'; readonly chat: string; readonly text: string }
-  | { readonly kind: 'crash' | 'freeze' | 'thaw'; readonly replica: number }
+  | { readonly kind: 'kill' | 'freeze' | 'thaw'; readonly replica: number }
   | { readonly kind: 'status' | 'quit' | 'nothing' }
   | { readonly kind: 'unclear'; readonly why: string };
 
-export const HELP = '/crash N, /freeze N, /thaw N, /status, /quit';
+export const HELP = '/kill N, /freeze N, /thaw N, /status, /quit';
 
 /** `fallback` is the chat of lines that name none; undefined when each has to. */
 export function parse(line: string, fallback: string | undefined): Command {
@@ -23,10 +23,11 @@ export function parse(line: string, fallback: string | undefined): Command {
 function parseCommand(line: string): Command {
   const [, name = '', argument = ''] = /^\/(\w*)\s*(.*?)\s*$/s.exec(line) ?? [];
   switch (name) {
+    case 'kill':
     case 'crash':
     case 'freeze':
     case 'thaw':
-      if (/^\d{1,3}$/.test(argument)) return { kind: name, replica: Number(argument) };
+      if (/^\d{1,3}$/.test(argument)) return { kind: name === 'crash' ? 'kill' : name, replica: Number(argument) };
       return { kind: 'unclear', why: `/${name} needs the number of a replica, for example /${name} 1` };
     case 'status':
     case 'quit':

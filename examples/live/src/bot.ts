@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Bot, type Context, flow } from '@botmesh/core';
 
 const LONGEST_QUOTE = 60;
@@ -9,8 +10,8 @@ export interface Memory {
 
 type Ctx = Context<Memory>;
 
-/** What the bot says: the same on every replica. `sleep` is the replica's own: it stands still while the replica does. */
-export function teach(bot: Bot<Memory>, sleep: (ms: number, signal: AbortSignal) => Promise<void>): void {
+/** What the bot says: the same on every replica. */
+export function teach(bot: Bot<Memory>): void {
   bot.use(async (ctx, next) => {
     ctx.state.count = (ctx.state.count ?? 0) + 1;
     await next();
@@ -18,7 +19,8 @@ export function teach(bot: Bot<Memory>, sleep: (ms: number, signal: AbortSignal)
   bot.when(/^(hi|hello|hey)\b/i, (ctx) => answer(ctx, 'Hello!'));
   bot.when(/^slow(?: (\d{1,3}))?$/i, async (ctx) => {
     const seconds = Number(ctx.match[1] ?? 2);
-    await sleep(seconds * 1000, ctx.signal);
+    // Ends early when the turn is lost.
+    await sleep(seconds * 1000, undefined, { signal: ctx.signal });
     await answer(ctx, `That took ${seconds} s.`);
   });
   bot.use(
