@@ -6,6 +6,7 @@ import type { Replica, ReplicaState } from './Supervisor.js';
 const LINES_A_CHAT = 60;
 const TURNS_FOR_MS = 90_000;
 const LONGEST_TEXT = 200;
+const NOTICED_WITHIN_MS = 1_000;
 
 /** All that the page shows. */
 export interface View {
@@ -84,6 +85,11 @@ export class Board {
 
   died({ number }: Replica): void {
     this.#end((turn) => turn.replica === number, 'killed');
+    // Whoever took the chat over may have been heard before the system told of the death.
+    for (const turn of this.#turns) {
+      const { replica, end, toMs = 0 } = turn;
+      if (replica === number && end === 'lost' && this.#now() - toMs < NOTICED_WITHIN_MS) turn.end = 'killed';
+    }
   }
 
   shown(chat: string, text: string): void {

@@ -1,25 +1,23 @@
-import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { parse } from './command.js';
+import { type Ending, isAlive, Program } from './testing/Program.js';
 
-const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+const programs: Program[] = [];
+
+function start(...args: string[]): Program {
+  const program = new Program(...args);
+  programs.push(program);
+  return program;
+}
 
 /** Runs the built program on `input`. */
-function run(input: string | Uint8Array): Promise<{ code: number | null; out: string; err: string }> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [program], { timeout: 15_000 });
-    const out: Buffer[] = [];
-    const err: Buffer[] = [];
-    child.stdout.on('data', (chunk: Buffer) => out.push(chunk));
-    child.stderr.on('data', (chunk: Buffer) => err.push(chunk));
-    child.on('error', reject);
-    child.on('close', (code) =>
-      resolve({ code, out: Buffer.concat(out).toString(), err: Buffer.concat(err).toString() }),
-    );
-    child.stdin.end(input);
-  });
+function run(input: string | Uint8Array): Promise<Ending> {
+  return start().end(input);
 }
+
+afterEach(async () => {
+  await Promise.all(programs.splice(0).map((program) => program.clear()));
+});
 
 /** What was said to each chat, in order, without the note about the replica. */
 function answers(out: string): Record<string, string[]> {
@@ -33,8 +31,10 @@ function answers(out: string): Record<string, string[]> {
   return found;
 }
 
-describe('piped input', () => {
-  test('each chat is answered in order, over several replicas, and nothing else is printed', async () => {
+const said = (letter: string, to: number) => [...Array(to).keys()].map((i) => `You said: ${letter}${i + 1}`);
+
+describe('piped input', { timeout: 60_000 }, () => {
+  test('each chat is answered in order, over several processes, and nothing else is printed', async () => {
     const { code, out, err } = await run('ana: hi\nben: hi\nana: signup\nana: Ana\n');
 
     expect(answers(out)).toEqual({
@@ -45,19 +45,22 @@ describe('piped input', () => {
     expect({ code, err }).toEqual({ code: 0, err: '' });
   });
 
-  test('a crash in the middle of a turn loses nothing and reorders nothing', async () => {
-    const lines = ['ana: slow 1', 'ben: slow 1', '/crash 1', '/crash 2'];
+  test('the process that has a chat is killed in mid-turn: nothing is lost, nothing reordered', async () => {
+    const program = start().write('ana: slow 2\nben: slow 2\n');
+    const pids = await program.replicas();
+    const [, holder] = await program.notices(/chat ana: held by replica (\d)/);
+    process.kill(pids.get(Number(holder)) ?? 0, 'SIGKILL');
+    const lines: string[] = [];
     for (let i = 1; i <= 20; i++) lines.push(`ana: a${i}`, `ben: b${i}`);
-    const { code, out } = await run(lines.join('\n'));
+    const { code, out } = await program.end(lines.join('\n'));
 
-    const said = (letter: string) => [...Array(20).keys()].map((i) => `You said: ${letter}${i + 1}`);
-    expect(answers(out)).toEqual({ ana: ['That took 1 s.', ...said('a')], ben: ['That took 1 s.', ...said('b')] });
-    expect(out.match(/, taken over\)/g)?.length).toBeGreaterThanOrEqual(2);
+    expect(answers(out)).toEqual({ ana: ['That took 2 s.', ...said('a', 20)], ben: ['That took 2 s.', ...said('b', 20)] });
+    expect(out).toMatch(/^ana: That took 2 s\. \(replica \d, message 1 of this chat, taken over\)$/m);
     expect(code).toBe(0);
   });
 
-  test('with every replica crashed, the new ones answer', async () => {
-    const { code, out } = await run('ana: hi\n/crash 1\n/crash 2\n/crash 3\nana: hey\n');
+  test('with every replica killed, the new ones answer', async () => {
+    const { code, out } = await run('ana: hi\n/kill 1\n/kill 2\n/crash 3\nana: hey\n');
 
     expect(answers(out)).toEqual({ ana: ['Hello!', 'Hello!'] });
     expect(code).toBe(0);
@@ -75,7 +78,18 @@ describe('piped input', () => {
     expect(code).toBe(0);
   });
 
-  test('when every replica is frozen at the end of the input, they go on', async () => {
+  test('a replica frozen from outside gets messages, and others answer them', async () => {
+    const program = start();
+    const [pid] = (await program.replicas()).values();
+    process.kill(pid ?? 0, 'SIGSTOP');
+    const { code, out } = await program.end('ana: hi\nana: a1\nana: a2\n');
+
+    expect(answers(out)).toEqual({ ana: ['Hello!', ...said('a', 2)] });
+    expect(code).toBe(0);
+    expect(isAlive(pid ?? 0)).toBe(false);
+  });
+
+  test('when every replica is frozen and nobody is left to thaw them, they go on', async () => {
     const { code, out } = await run('ana: slow 1\n/freeze 1\n/freeze 2\n/freeze 3\n');
 
     expect(answers(out)).toEqual({ ana: ['That took 1 s.'] });
@@ -98,23 +112,58 @@ describe('piped input', () => {
     expect(code).toBe(0);
   });
 
-  test('no input is no error', async () => {
-    expect(await run('')).toEqual({ code: 0, out: '', err: '' });
+  test('no input is no error, and leaves nothing', async () => {
+    const program = start();
+
+    expect(await program.end()).toEqual({ code: 0, out: '', err: '' });
+    expect(program.litter).toEqual([]);
   });
 
   test('lines that are not clear are told of, and the others answered', async () => {
-    const { code, out, err } = await run('hi\n: hi\n/jump\n/crash\n/crash 9\n\nana: hi\n');
+    const { code, out, err } = await run('hi\n: hi\n/jump\n/kill\n/kill 9\n\nana: hi\n');
 
     expect(err.split('\n')).toEqual([
       expect.stringMatching(/^line 1 is not clear, it has no colon/),
       expect.stringMatching(/^line 2 is not clear, it names no chat/),
       expect.stringMatching(/^line 3 is not clear, there is no such command/),
-      expect.stringMatching(/^line 4 is not clear, \/crash needs/),
+      expect.stringMatching(/^line 4 is not clear, \/kill needs/),
       expect.stringMatching(/^there is no replica 9/),
       '',
     ]);
     expect(answers(out)).toEqual({ ana: ['Hello!'] });
     expect(code).toBe(0);
+  });
+});
+
+describe('the end', { timeout: 60_000 }, () => {
+  test.each(['SIGINT', 'SIGTERM'] as const)('%s in mid-turn leaves no process and no file', async (signal) => {
+    const program = start().write('ana: slow 30\n');
+    const pids = [...(await program.replicas()).values()];
+    process.kill(pids[0] ?? 0, 'SIGKILL');
+    process.kill(pids[1] ?? 0, 'SIGSTOP');
+    const { code } = await program.signal(signal).ended;
+
+    expect(code).toBe(0);
+    expect(pids.filter(isAlive)).toEqual([]);
+    expect(program.litter).toEqual([]);
+  });
+
+  test('replicas whose parent was killed end by themselves', async () => {
+    const program = start();
+    const pids = [...(await program.replicas()).values()];
+    await program.signal('SIGKILL').ended;
+    const deadline = Date.now() + 10_000;
+    while (pids.some(isAlive) && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+
+    expect(pids.filter(isAlive)).toEqual([]);
+  });
+
+  test('an option that is not known is told of', async () => {
+    expect(await start('--paeg').end()).toEqual({
+      code: 2,
+      out: '',
+      err: '"--paeg" is not clear. There are --page and --port N.\n',
+    });
   });
 });
 
