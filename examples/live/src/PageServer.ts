@@ -57,7 +57,8 @@ export class PageServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method, url, headers } = request;
     // Another site's page in the same browser may not click here.
-    const isOwn = headers.host === this.#address && (headers.origin ?? `http://${this.#address}`) === `http://${this.#address}`;
+    const isOwn =
+      headers.host === this.#address && (headers.origin ?? `http://${this.#address}`) === `http://${this.#address}`;
     if (!isOwn) return reply(response, 403);
     if (method === 'GET' && url === '/') return servePage(response);
     if (method === 'GET' && url === '/events') return this.#watch(response);
@@ -68,7 +69,10 @@ export class PageServer {
   #act(url: string, body: Record<string, unknown>): boolean {
     const { chat, text, replica } = body;
     if (url === '/send' && typeof chat === 'string' && typeof text === 'string') {
-      const name = chat.replace(/[\s:]+/g, ' ').trim().slice(0, 40);
+      const name = chat
+        .replace(/[\s:]+/g, ' ')
+        .trim()
+        .slice(0, 40);
       if (name === '') return false;
       this.#hands.send(name, text.replace(/\s+/g, ' ').trim());
       return true;

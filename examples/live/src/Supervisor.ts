@@ -99,7 +99,7 @@ export class Supervisor {
       this.#listener.tell(`replica ${number} is ${seat.state}`);
       return;
     }
-    seat.child?.kill('SIGSTOP');
+    this.send(seat, { kind: 'freeze' });
     this.#become(seat, 'frozen');
     this.#listener.tell(
       `replica ${number} is frozen; what it has is taken over when its lease of ${LEASE_MS / 1000} s is over`,

@@ -74,7 +74,10 @@ test('a chat is answered, and its holder killed in mid-turn: another one takes o
   await replica(killed).getByRole('button', { name: 'Kill' }).click();
 
   await shows(replica(killed).locator('.state'), 'dead');
-  await chat('ana').locator('.top .chip').filter({ hasNotText: String(killed) }).waitFor();
+  await chat('ana')
+    .locator('.top .chip')
+    .filter({ hasNotText: String(killed) })
+    .waitFor();
   await page.screenshot({ path: `${SCREENSHOTS}taken-over.png` });
   await shows(chat('ana').locator('.answer'), 'You said: after');
   expect(await chat('ana').locator('.answer').allTextContents()).toEqual([

@@ -3,6 +3,8 @@ export type Order =
   | { readonly kind: 'deliver'; readonly message: Delivery }
   /** The report of this number was taken in. */
   | { readonly kind: 'taken'; readonly number: number }
+  /** Stand still, as SIGSTOP does. */
+  | { readonly kind: 'freeze' }
   | { readonly kind: 'stop' };
 
 export interface Delivery {

@@ -17,6 +17,8 @@ process.on('disconnect', () => process.exit());
 
 const parent = new Parent((order) => {
   if (order.kind === 'deliver') void takeIn(order.message);
+  // Here, and not by the parent: a process frozen in the midst of a write keeps the file locked for all others.
+  else if (order.kind === 'freeze') process.kill(process.pid, 'SIGSTOP');
   else void stop();
 });
 
@@ -34,7 +36,12 @@ const provider: Provider = {
 
 const coordinator = new SqliteCoordinator({ path, replicaId: number, leaseMs: Number(leaseMs) });
 const state = new SqliteStateStore({ path });
-const bot = new Bot<Memory>({ provider, coordinator, state, log: (line) => void parent.tell({ kind: 'notice', line }) });
+const bot = new Bot<Memory>({
+  provider,
+  coordinator,
+  state,
+  log: (line) => void parent.tell({ kind: 'notice', line }),
+});
 
 bot.use(async (ctx, next) => {
   const { id = '', chat } = ctx.message;
