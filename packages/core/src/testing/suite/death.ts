@@ -201,6 +201,8 @@ export const death = [
 
   promised(12, 'also of a leadership, and when no notification ever arrives', async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    let told = 0;
+    b.coordinator.on('wakeDegraded', () => told++);
     b.cut('pushes');
     for (let round = 0; round < 4; round++) {
       const led = await lab.lead(a, 'name');
@@ -210,6 +212,31 @@ export const death = [
       await led.resign();
       await (await lab.within(lab.beatMs + lab.slackMs, next, 'an election without notification')).resign();
     }
+    claim(told > 0, 'nothing was told of pushes that do not arrive');
+  }),
+
+  promised(12, 'also when it overtakes the answer that names the ticket', async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const setDelay = (ms: number): void => b.delay({ minMs: ms, maxMs: ms });
+    const held = await lab.take(a, 'k');
+    await lab.nextBeat(b);
+    const startedMs = lab.nowMs;
+    setDelay(lab.beatMs * 0.05);
+    const next = lab.follow(lab.take(b, 'k'));
+    await lab.sleep(lab.beatMs * 0.02);
+    // The answer takes longer than the push that is sent after it.
+    setDelay(lab.beatMs * 0.3);
+    await lab.sleep(lab.beatMs * 0.04);
+    setDelay(0);
+    await held.release();
+
+    await lab.until(lab.beatMs * 2, () => next.state === 'resolved', 'the next turn');
+
+    const tookMs = next.atMs! - startedMs;
+    claim(
+      tookMs <= lab.beatMs * 0.36 + lab.slackMs,
+      `granted ${tookMs} ms after the call, ${lab.beatMs} to a heartbeat`,
+    );
   }),
 
   promised(13, undefined, async (lab) => {

@@ -48,9 +48,10 @@ export const handling = [
     const done = await a.coordinator.accept('third', { id: '3', body: 'done' });
     const finished = await lab.acquire(a, done!);
 
+    await lab.nextBeat(b);
     lab.follow(finished.release());
     await lab.atOnce(a.coordinator.stop(), 'stop()');
-    await lab.until(lab.beatMs + lab.slackMs, () => crew.done.length === 3, 'the messages of the stopped');
+    await lab.until(lab.slackMs * 2, () => crew.done.length === 3, 'the messages of the stopped');
     await lab.watch(lab.leaseMs);
 
     claimEqual([...crew.bodies].sort(), ['in the middle', 'not begun', 'waiting'], 'what was handled');
@@ -72,6 +73,40 @@ export const handling = [
 
     await crew.member();
     await lab.until(adoptedMs(lab), () => crew.done.length === 3, 'the messages of the dead');
+  }),
+
+  promised(20, 'messages of many chats at once', async (lab) => {
+    const crew = new Crew(lab);
+    const a = await lab.replica();
+    await Promise.all(Array.from({ length: 300 }, (_, n) => a.coordinator.accept(`k${n}`, { body: `${n}` })));
+    await crew.member();
+    await crew.member();
+    await lab.sleep(lab.leaseMs);
+
+    a.crash();
+    await lab.until(adoptedMs(lab), () => crew.done.length === 300, 'the messages of the dead');
+    await lab.watch(lab.beatMs * 2);
+
+    claimEqual(new Set(crew.bodies).size, 300, 'different messages handled');
+    claimEqual(crew.begun.length, 300, 'attempts that began');
+  }),
+
+  promised(13, 'also an acceptance, when its replica was counted as dead before it heard the answer', async (lab) => {
+    const crew = new Crew(lab);
+    const [a] = [await lab.replica(), await crew.member()];
+    await lab.nextBeat(a);
+    a.loseAnswers({ next: 9, of: 'apply' });
+    const accepted = lab.follow(a.coordinator.accept('k', { body: 'once' }));
+    await lab.sleep(lab.slackMs);
+    a.freeze();
+    await lab.until(adoptedMs(lab), () => crew.done.length === 1, 'the adopted message');
+
+    a.loseAnswers(0);
+    a.thaw();
+    await lab.watch(lab.leaseMs * 2);
+
+    claimEqual([accepted.state, accepted.error], ['rejected', 'unavailable'], 'the call without an answer');
+    claimEqual([crew.bodies, await lab.places()], [['once'], 0], 'what was handled, and places left behind');
   }),
 
   promised(20, 'only replicas that listen are given any', async (lab) => {

@@ -110,7 +110,7 @@ function lostPlaces({ name, needs, mark }: Loss): Definition {
  * it and comes back `2 * beatWayMs` later. Then the replica is cut off, and nothing can correct it any more.
  */
 async function lateGrant(lab: Lab, beatWayMs: number): Promise<void> {
-  const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+  const a = await lab.replica();
   const setDelay = (ms: number): void => a.delay({ minMs: ms, maxMs: ms });
   await lab.nextBeat(a);
   const forget = (await lab.mesh.server.snapshot?.()) ?? (() => {});
@@ -124,6 +124,8 @@ async function lateGrant(lab: Lab, beatWayMs: number): Promise<void> {
   await lab.sleep(lab.beatMs * 0.04);
   await forget();
   setDelay(beatWayMs);
+  // A new replica knows the new era from its first moment, and is granted the key as soon as anyone may be.
+  const b = await lab.replica();
   const other = lab.follow(lab.take(b, 'k'));
   await lab.until(lab.beatMs, () => a.counts.requests.beat > beats, 'the next heartbeat');
   await lab.sleep(lab.beatMs * 0.1 + 2 * beatWayMs);
@@ -233,6 +235,32 @@ export const storeChanges = [
       if (mine.state === 'resolved') claimRising([forgotten.fence, mine.value?.fence ?? 0], 'fences');
       await mine.value?.release();
       await (await lab.within(settledMs(lab), lab.take(c, 'k'), 'a turn after that')).release();
+    },
+    { needs: ['rollback'] },
+  ),
+
+  promised(
+    27,
+    'it brings back an epoch that was over, of a replica that is just joining again',
+    async (lab) => {
+      const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+      for (let n = 0; n < 5; n++) await (await lab.take(a, 'k')).release();
+      await lab.sleep(lab.leaseMs);
+      const forget = (await lab.mesh.server.snapshot?.()) ?? (() => {});
+      a.freeze();
+      await lab.sleep(lab.deathBoundMs + lab.beatMs);
+      a.loseAnswers({ next: 1, of: 'join' });
+      const joins = a.counts.requests.join;
+      a.thaw();
+      await lab.until(lab.beatMs, () => a.counts.requests.join > joins, 'the new join');
+      await lab.sleep(1);
+
+      await forget();
+      // The join whose answer was lost is made again.
+      await lab.sleep(lab.beatMs * 2);
+
+      await (await lab.within(settledMs(lab), lab.take(a, 'k'), 'a turn of the replica that joined again')).release();
+      await (await lab.within(settledMs(lab), lab.take(b, 'k'), 'a turn of the other replica')).release();
     },
     { needs: ['rollback'] },
   ),
