@@ -455,10 +455,11 @@ export class Seat {
     this.#batches.push(pending);
   }
 
-  /** The place a ticket stands for, or an error that says why there is none, or undefined for a ticket never seen. */
+  /** The place a ticket of a chat stands for, or an error that says why there is none, or undefined for a ticket never seen. */
   find(key: string, seq: number, epoch: number | undefined): Place | LeaseLostError | undefined {
     const place = this.#tickets.get(seq);
-    if (place !== undefined && place.key === key && (epoch === undefined || epoch === this.#epoch)) return place;
+    const isIt = place?.kind === 'turn' && place.name === key && (epoch === undefined || epoch === this.#epoch);
+    if (isIt) return place;
     const isLeaving = this.#phase === 'leaving' && epoch === this.#epoch;
     const reason = epoch === undefined ? undefined : isLeaving ? 'stopped' : this.#former.get(epoch);
     return reason === undefined ? undefined : new LeaseLostError(reason);

@@ -1,7 +1,7 @@
 import { CoordinationUnavailableError, LeaseLostError, type LeaseLostReason } from '../errors.js';
 import type { Timer } from '../time/clock.js';
 import type { Batches } from './batches.js';
-import { Hold, type Keeper } from './held.js';
+import { type Hold, type Keeper, Lead, Turn } from './held.js';
 import type { Lease } from './lease.js';
 import type { Settings } from './options.js';
 import type { Grant, ReleaseHow } from './store.js';
@@ -140,7 +140,8 @@ export class Tickets implements Keeper {
   }
 
   #hold(place: Place): Hold {
-    const hold = new Hold(this, place.seq, place.name, place.fence);
+    const Kind = place.kind === 'turn' ? Turn : Lead;
+    const hold = new Kind(this, place.seq, place.name, place.fence);
     place.stage = 'held';
     place.hold = hold;
     place.wait = undefined;
