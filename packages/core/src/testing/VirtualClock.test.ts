@@ -21,10 +21,11 @@ describe('VirtualClock', () => {
     const clock = new VirtualClock();
     const seen: string[] = [];
     for (let n = 0; n < 200; n++) {
-      clock.setTimer(5, async () => {
-        for (let step = 0; step < 50; step++) await undefined;
+      const work = async (): Promise<void> => {
+        for (let step = 0; step < 50; step++) await Promise.resolve();
         seen.push(`end ${n}`);
-      });
+      };
+      clock.setTimer(5, () => void work());
       clock.setTimer(5, () => seen.push(`next ${n}`));
     }
 

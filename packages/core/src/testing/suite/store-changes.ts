@@ -3,8 +3,6 @@ import { claim, claimEqual, claimRejects, claimRising } from './claims.js';
 import { type Definition, promised } from './define.js';
 import { believes, type Lab, lossOf } from './Lab.js';
 
-const MINUTE_MS = 60_000;
-
 /** Until when something new must be granted after the store changed: quarantine, and what comes before it. */
 const settledMs = (lab: Lab): number => lab.leaseMs * 2 + lab.slackMs;
 
@@ -12,7 +10,7 @@ const settledMs = (lab: Lab): number => lab.leaseMs * 2 + lab.slackMs;
 interface Loss {
   readonly name: string;
   readonly needs: readonly ServerFault[];
-  mark(lab: Lab): Promise<RollBack>;
+  readonly mark: (lab: Lab) => Promise<RollBack>;
 }
 
 const LOSSES: readonly Loss[] = [
@@ -286,121 +284,3 @@ export const storeChanges = [
     { needs: ['restart'] },
   ),
 ];
-
-/** Nobody dies, nothing is lost, and a waiting ticket stays where it is. */
-function clockStep(stepMs: number): Definition {
-  const body = async (lab: Lab): Promise<void> => {
-    const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
-    let lost = 0;
-    for (const { coordinator } of [a, c]) {
-      for (const event of ['lost', 'superseded', 'unavailable', 'replaced'] as const) {
-        coordinator.on(event, () => lost++);
-      }
-    }
-    const turn = await lab.take(a, 'k');
-    const next = lab.follow(lab.take(b, 'k'));
-    await lab.sleep(lab.leaseMs * 1.5);
-
-    await lab.mesh.server.stepClock?.(stepMs);
-    await lab.watch(lab.leaseMs * 2);
-    claim(believes(turn), 'the holder lost its turn');
-    claimEqual([lost, next.state], [0, 'waiting'], 'losses told of, and the next turn');
-    await turn.release();
-    await lab.until(lab.slackMs, () => next.state === 'resolved', 'the next turn');
-
-    const last = lab.take(c, 'k');
-    await lab.sleep(lab.beatMs);
-    b.crash();
-    await lab.sleep(lab.leaseMs / 2);
-    await lab.mesh.server.stepClock?.(stepMs);
-    // Only the next heartbeat after a step back shows that the dead one's last is not to come.
-    const boundMs = lab.deathBoundMs + lab.beatMs;
-    const turnOfLast = await lab.within(boundMs, last, 'the turn after a death, from the step on');
-    claimRising([turn.fence, next.value?.fence ?? 0, turnOfLast.fence], 'fences');
-    claimEqual(lost, 0, 'losses told of');
-  };
-  return promised(28, stepMs === MINUTE_MS ? undefined : `by ${stepMs / MINUTE_MS} min`, body, {
-    needs: ['stepClock'],
-  });
-}
-
-export const clockSteps = [
-  clockStep(MINUTE_MS),
-  clockStep(-MINUTE_MS),
-  clockStep(10 * MINUTE_MS),
-  clockStep(-10 * MINUTE_MS),
-
-  promised(
-    28,
-    'a step too small to be noticed ends no trust early',
-    async (lab) => {
-      const a = await lab.replica();
-      await lab.sleep(lab.beatMs / 2);
-      const b = await lab.replica();
-      const turn = await lab.take(a, 'k');
-      const next = lab.follow(lab.take(b, 'k'));
-      await lab.sleep(lab.leaseMs * 1.5);
-
-      await lab.nextBeat(a);
-      a.cut();
-      await lab.nextBeat(b);
-      // With its own heartbeat in between, the witness sees a gap just within what it may bear.
-      await lab.mesh.server.stepClock?.(lab.gapMs - lab.beatMs - lab.beatMs / 10);
-      await lab.watch(lab.deathBoundMs, () => next.state !== 'waiting');
-
-      claimEqual([next.state, lossOf(turn)], ['resolved', 'expired'], 'the next turn, and why the old one was lost');
-    },
-    { needs: ['stepClock'] },
-  ),
-];
-
-interface Stranger {
-  readonly what: string;
-  /** What the refusal must name. */
-  readonly names: string;
-  readonly options: (lab: Lab) => { leaseMs?: number; pretend?: { shards?: number; format?: number } };
-}
-
-const STRANGERS: readonly Stranger[] = [
-  { what: 'another lease time', names: 'leaseMs', options: ({ leaseMs }) => ({ leaseMs: leaseMs * 2 }) },
-  { what: 'another number of shards', names: 'shards', options: () => ({ pretend: { shards: 7 } }) },
-  { what: 'another format version', names: 'format', options: () => ({ pretend: { format: 99 } }) },
-];
-
-export const configuration = [
-  promised(29, undefined, async (lab) => {
-    const replicas = (await lab.replicas(2)) as [TestReplica, TestReplica];
-    const [a, b] = replicas;
-    let told = 0;
-    for (const { coordinator } of replicas) {
-      for (const event of ['lost', 'superseded', 'quarantine', 'unavailable'] as const) {
-        coordinator.on(event, () => told++);
-      }
-    }
-    const turn = await lab.take(a, 'k');
-    const next = lab.follow(lab.take(b, 'k'));
-
-    for (const stranger of STRANGERS) await claimRefused(lab, stranger);
-    await lab.watch(lab.leaseMs * 1.5);
-
-    claim(believes(turn), 'the holder lost its turn');
-    claimEqual([told, next.state], [0, 'waiting'], 'what was told, and the next turn');
-    await turn.release();
-    await lab.until(lab.slackMs, () => next.state === 'resolved', 'the next turn');
-  }),
-];
-
-async function claimRefused(lab: Lab, { what, names, options }: Stranger): Promise<void> {
-  const stranger = await lab.replica({ ...options(lab), start: false });
-  const started = lab.within(lab.beatMs + lab.slackMs, stranger.coordinator.start(), 'the refusal');
-  const error: unknown = await started.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-
-  await claimRejects(started, ['config-mismatch'], `the start with ${what}`);
-  claim(String(error).includes(names), `the refusal does not name ${names}: ${error}`);
-  await claimRejects(stranger.coordinator.reserve('k'), ['not-started', 'stopped'], 'a call of the refused');
-  await lab.sleep(lab.beatMs);
-  claimEqual(stranger.timers, 0, 'timers that the refused has set');
-}
