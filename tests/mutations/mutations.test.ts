@@ -1,14 +1,13 @@
 // Each rule switched off must turn something red: a suite that stays green without a rule does not test it.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { PROMISES } from '@botmesh/core/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { render } from './render.js';
 import { runPatched } from './run.js';
 import { MUTATIONS } from './table.js';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
+const root = process.cwd();
 const SEEDS = 200;
 
 beforeAll(() => {

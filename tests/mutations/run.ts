@@ -2,10 +2,10 @@ import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Patch } from './table.js';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
+/** Tests run from the root, compiled or not. */
+const root = process.cwd();
 
 export interface Outcome {
   readonly red: readonly { readonly promise: number; readonly title: string; readonly why: string }[];

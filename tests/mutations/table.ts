@@ -69,12 +69,13 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'all chats share one queue',
     rule: '',
     patches: [
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code
       { file: COORDINATOR, find: "return `c:${text('key', key)}`;", replace: "text('key', key); return 'c:';" },
     ],
     promises: [5],
   },
   {
-    name: 'a release is not held against its owner',
+    name: 'a second release frees whoever holds the key by then',
     rule: '',
     patches: [
       {
@@ -82,13 +83,24 @@ export const MUTATIONS: readonly Mutation[] = [
         find: 'const entry = me.tickets.get(op.seq);',
         replace: 'const entry = step.record.queues.get(op.key)?.at(0);',
       },
+      { file: HELD, find: 'if (this.#released !== undefined)\n            return this.#released;', replace: '' },
+      {
+        file: TICKETS,
+        find: 'if (place?.hold !== hold)\n            return Promise.resolve();',
+        replace:
+          // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code
+          "if (place === undefined) return new Promise((resolve) => this.#give({ key: `c:${hold.name}`, seq: hold.seq }, 'done', resolve));",
+      },
     ],
     promises: [6],
   },
   {
     name: 'a grant is handed out however little trust is left',
     rule: '',
-    patches: [{ file: TICKETS, find: 'lease.checkedMs() >= settings.timing.trustMs / 4', replace: 'true' }],
+    patches: [
+      { file: TICKETS, find: 'lease.checkedMs() >= settings.timing.trustMs / 4', replace: 'true' },
+      { file: SEAT, find: 'return era === this.#era && this.#lease.check();', replace: 'return true;' },
+    ],
     promises: [7],
   },
   {
@@ -188,6 +200,12 @@ export const MUTATIONS: readonly Mutation[] = [
         find: "if (answer.kind === 'dead')\n            this.#superseded();",
         replace: "if (answer.kind === 'dead')\n            return 1000;",
       },
+      {
+        file: SEAT,
+        find: 'this.#batches.putBack(pending);',
+        replace:
+          "if (answer.kind === 'dead') { for (const each of pending) each.reject(new Error('gone')); return; } this.#batches.putBack(pending);",
+      },
     ],
     promises: [10],
     simulation: true,
@@ -196,6 +214,12 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'a state write is not held against its fence',
     rule: '',
     patches: [{ file: 'state/MemoryStateStore.js', find: 'if (fence < newestFence)', replace: 'if (false)' }],
+    promises: [11],
+  },
+  {
+    name: 'a holder that lost its turn may go on',
+    rule: 'R5',
+    patches: [{ file: HELD, find: 'throw this.#ended;', replace: ';' }],
     promises: [11],
   },
   {
@@ -248,8 +272,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: TICKETS,
-        find: "this.#give(place, 'withdraw');\n    }\n    /** The backend",
-        replace: '}\n    /** The backend',
+        find: "if (place.stage === 'open' || place.stage === 'waiting')\n            this.#give(place, 'withdraw');",
+        replace: '',
       },
     ],
     promises: [15],
@@ -446,13 +470,6 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'a quarantine ends with the first heartbeat',
     rule: 'R9',
     patches: [{ file: TRANSITIONS, find: 'request.watchedMs >= record.quarantineMs', replace: 'true' }],
-    promises: [27],
-    simulation: true,
-  },
-  {
-    name: 'grants of the store’s former life are believed',
-    rule: 'R10',
-    patches: [{ file: SEAT, find: 'return era === this.#era && this.#lease.check();', replace: 'return true;' }],
     promises: [27],
     simulation: true,
   },
