@@ -237,7 +237,6 @@ export const MUTATIONS: readonly Mutation[] = [
       { file: TRANSITIONS, find: 'if (request.batch <= me.batch)', replace: 'if (false)' },
     ],
     promises: [13],
-    simulation: true,
   },
   {
     name: 'a heartbeat that comes late is taken for new',
@@ -471,7 +470,6 @@ export const MUTATIONS: readonly Mutation[] = [
     rule: 'R9',
     patches: [{ file: TRANSITIONS, find: 'request.watchedMs >= record.quarantineMs', replace: 'true' }],
     promises: [27],
-    simulation: true,
   },
   {
     name: 'a store that was set back confirms whatever its replicas say they hold',
@@ -484,7 +482,6 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
     promises: [27],
-    simulation: true,
   },
   {
     name: 'tickets that the store does not know are waited for all the same',

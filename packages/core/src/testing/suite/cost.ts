@@ -21,6 +21,8 @@ export const cost = [
     const [idle, busy] = (await lab.replicas(2)) as [TestReplica, TestReplica];
     for (let n = 0; n < MANY_HELD; n += 250) {
       await Promise.all(Array.from({ length: 250 }, (_, at) => lab.take(busy, `k${n + at}`)));
+      // Thousands of turns in one task would be an event loop that is blocked.
+      await lab.sleep(1);
     }
     await lab.sleep(lab.beatMs);
 
@@ -58,6 +60,7 @@ export const cost = [
 
     for (let n = 0; n < MANY_USED; n += 250) {
       await Promise.all(Array.from({ length: 250 }, (_, at) => use(n + at)));
+      await lab.sleep(1);
     }
     const busy = await lab.take(a, 'busy');
     for (let n = 0; n < 100; n++) {
@@ -90,6 +93,21 @@ export const cost = [
       timers,
       'timers that are set',
     );
+  }),
+
+  promised(25, 'ids of finished messages are forgotten when their time is over', async (lab) => {
+    const a = await lab.replica({ dedupeMs: lab.leaseMs });
+    for (let n = 0; n < 20; n++) {
+      const ticket = await a.coordinator.accept(`k${n}`, { id: 'id', body: 'text' });
+      await (await lab.acquire(a, ticket!)).release();
+    }
+    const remembered = async (): Promise<number> =>
+      (await lab.mesh.inspect()).reduce((sum, view) => sum + view.remembered, 0);
+    claimEqual(await remembered(), 20, 'ids remembered within their time');
+
+    await lab.sleep(lab.leaseMs + lab.beatMs * 2 + lab.slackMs);
+
+    claimEqual(await remembered(), 0, 'ids remembered after their time');
   }),
 
   promised(26, undefined, async (lab) => {

@@ -44,6 +44,25 @@ export const exclusion = [
     { needs: ['wipe'] },
   ),
 
+  promised(
+    4,
+    'also when the server lost its data and its clock was set back, while somebody who knew it lives',
+    async (lab) => {
+      const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+      for (let n = 0; n < 20; n++) await (await lab.take(a, 'k')).release();
+      const before = await lab.take(a, 'k');
+      await before.release();
+
+      await lab.mesh.server.wipe?.();
+      await lab.mesh.server.stepClock?.(-3_600_000);
+      await lab.sleep(lab.leaseMs * 2);
+      const after = await lab.within(lab.leaseMs * 2, lab.take(b, 'k'), 'a turn after the loss');
+
+      claimRising([before.fence, after.fence], 'fences');
+    },
+    { needs: ['wipe', 'stepClock'] },
+  ),
+
   promised(5, undefined, async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
     const hot = await lab.take(a, 'hot');

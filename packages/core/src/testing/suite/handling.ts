@@ -1,3 +1,4 @@
+import type { ChatTurn } from '../../coordination/types.js';
 import type { TestReplica } from '../conformance.js';
 import { adoptedMs, Crew } from './Crew.js';
 import { claim, claimEqual } from './claims.js';
@@ -80,6 +81,26 @@ export const handling = [
 
     claimEqual(new Set(crew.bodies).size, 300, 'different messages handled');
     claimEqual(crew.begun.length, 300, 'attempts that began');
+  }),
+
+  promised(13, 'also a heartbeat that reaches the store again, after what it does not know of', async (lab) => {
+    const a = await lab.replica();
+    const adopted: ChatTurn[] = [];
+    const b: TestReplica = await lab.replica({
+      onAdopted: ({ ticket }) => void lab.acquire(b, ticket).then((turn) => adopted.push(turn)),
+    });
+    await a.coordinator.accept('k', { id: '1', body: 'text' });
+    await lab.sleep(lab.beatMs);
+    const beats = b.counts.requests.beat;
+    b.repeatRequests({ next: 1, of: 'beat' }, lab.leaseMs);
+    await lab.until(lab.beatMs * 2, () => b.counts.requests.beat > beats, 'a heartbeat');
+
+    await a.coordinator.stop();
+    await lab.until(lab.beatMs * 2, () => adopted.length > 0, 'the message of who stopped');
+    await lab.watch(lab.leaseMs * 2);
+
+    claim(believes(adopted[0]!), 'the turn at the adopted message was lost to an old heartbeat');
+    claimEqual(adopted.length, 1, 'how often the message was taken over');
   }),
 
   promised(13, 'also an acceptance, when its replica was counted as dead before it heard the answer', async (lab) => {

@@ -283,4 +283,30 @@ export const storeChanges = [
     },
     { needs: ['restart'] },
   ),
+
+  promised(
+    27,
+    'set back to when a replica that was skipped as dead still had its place',
+    async (lab) => {
+      const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
+      const first = await lab.take(a, 'k');
+      lab.follow(lab.take(b, 'k'));
+      await lab.sleep(lab.slackMs);
+      const last = lab.follow(lab.take(c, 'k'));
+      await lab.sleep(lab.leaseMs);
+      const forget = (await lab.mesh.server.snapshot?.()) ?? (() => {});
+      b.freeze();
+      await lab.sleep(lab.deathBoundMs);
+      await first.release();
+      await lab.until(lab.beatMs, () => last.state !== 'waiting', 'the turn of who waited behind the dead');
+      claimEqual(last.state, 'resolved', 'the turn of who waited behind the dead');
+
+      await forget();
+      b.thaw();
+
+      // Both have a claim on the key now; whoever the store does not confirm must believe in nothing.
+      await lab.watch(settledMs(lab) + lab.leaseMs * 2);
+    },
+    { needs: ['rollback'] },
+  ),
 ];
