@@ -228,6 +228,7 @@ export class Tickets implements Keeper {
 
   /** Trust ran out: who holds a key learns it now. Who waits may go on waiting if the store still knows this replica. */
   lapse(): void {
+    this.#early.clear();
     for (const place of [...this.#places.values()]) {
       if (place.stage === 'held') this.#expire(place, 'expired');
       else if (place.stage !== 'ending') place.fence = 0;
