@@ -61,7 +61,8 @@ export const network = [
 
   promised(13, undefined, async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
-    const retryMs = lab.beatMs + lab.slackMs;
+    // An attempt waits for half a period. Nothing may have to be put right by the next heartbeat.
+    const retryMs = lab.beatMs * 0.75 + lab.slackMs;
     await lab.nextBeat(a);
     a.loseAnswers({ next: 1, of: 'apply' });
     const turn = await lab.within(retryMs, lab.take(a, 'k'), 'a reservation whose answer was lost');
