@@ -41,7 +41,7 @@ function pastTheLease(how: Pause): Definition {
       await sendSlowBeat(lab, a);
 
       begin(a, how);
-      await lab.sleep(lab.leaseMs * 1.5);
+      await lab.sleep(Math.max(lab.leaseMs * 1.5, lab.deathBoundMs));
       end(a, how, first);
       claim(!believes(turn) && !believes(leadership), 'a holder believes in the first tick after its pause');
       claimEqual(next.state, 'resolved', 'the turn of the next replica');
