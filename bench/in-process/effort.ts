@@ -15,9 +15,9 @@ export interface Effort {
 
 export const FULL: Effort = {
   rounds: 7,
-  secondsPerLoad: 13,
-  warmUps: 4,
-  messages: 10_000,
+  secondsPerLoad: 12,
+  warmUps: 3,
+  messages: 15_000,
   latencySeconds: 0.25,
   handOvers: 2_000,
   chatsHeld: 10_000,
