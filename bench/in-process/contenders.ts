@@ -91,7 +91,7 @@ const bot: Contender = {
     const platform = new Platform();
     const coordinator = new MemoryCoordinator();
     const program = new Bot({ provider: platform, coordinator, log: () => {} });
-    program.when(/^hello/, (ctx) => platform.handled(ctx.message.text, handle));
+    program.when(/^hello/, (ctx) => platform.handled(ctx.message.raw as number, handle));
     await program.start();
     return {
       submit: (message) => platform.deliver(message),
@@ -104,7 +104,7 @@ export const contenders: readonly Contender[] = [chain, turns, twoReplicas, acce
 
 const TEXT = 'hello, is anybody there?';
 
-/** A platform that knows when its message was handled: the text carries the number of the slot it waits in. */
+/** A platform that knows when its message was handled: each carries the number of the slot in which its caller waits. */
 class Platform implements Provider {
   readonly name = 'bench';
   readonly #waiting: { message: Message; resolve: () => void }[] = [];
@@ -123,17 +123,15 @@ class Platform implements Provider {
   send(): void {}
 
   deliver(message: Message): Promise<void> {
-    return new Promise((resolve, reject) => {
+    return new Promise((resolve) => {
       const slot = this.#free.pop() ?? this.#waiting.length;
       this.#waiting[slot] = { message, resolve };
       this.#ids += 1;
-      const incoming = { chat: message.chat, id: String(this.#ids), text: `${TEXT} ${slot}` };
-      this.#intake!(incoming).catch(reject);
+      void this.#intake!({ chat: message.chat, id: String(this.#ids), text: TEXT, raw: slot });
     });
   }
 
-  async handled(text: string, handle: Handler): Promise<void> {
-    const slot = Number(text.slice(TEXT.length));
+  async handled(slot: number, handle: Handler): Promise<void> {
     const { message, resolve } = this.#waiting[slot]!;
     await handle(message);
     this.#free.push(slot);

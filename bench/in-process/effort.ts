@@ -15,10 +15,10 @@ export interface Effort {
 
 export const FULL: Effort = {
   rounds: 7,
-  secondsPerLoad: 11,
+  secondsPerLoad: 12,
   warmUps: 3,
   messages: 15_000,
-  latencySeconds: 0.4,
+  latencySeconds: 0.25,
   handOvers: 2_000,
   chatsHeld: 10_000,
   beats: 50,

@@ -1,6 +1,5 @@
 import { setImmediate as nextTask } from 'node:timers/promises';
 import { Checker, type Message, type Violations } from '../lib/Checker.js';
-import { collectGarbage } from '../lib/gc.js';
 import { quantile } from '../lib/stats.js';
 import { type Contender, contenders, type Line } from './contenders.js';
 import type { Effort } from './effort.js';
@@ -27,7 +26,6 @@ export async function latencies({ rounds, warmUps, latencySeconds }: Effort): Pr
   const runs: Latency[][] = contenders.map(() => []);
   for (let round = -Math.min(warmUps, 1); round < rounds; round++) {
     for (const [at, stream] of streams.entries()) {
-      collectGarbage();
       const latency = await stream.run(messages);
       if (round >= 0) runs[at]!.push(latency);
     }

@@ -1,5 +1,4 @@
 import type { Violations } from '../lib/Checker.js';
-import { collectGarbage } from '../lib/gc.js';
 import { contenders } from './contenders.js';
 import type { Effort } from './effort.js';
 import { Course, type Load, loads, type Run } from './loads.js';
@@ -27,7 +26,7 @@ async function ratesOf(load: Load, { rounds, warmUps, messages, secondsPerLoad }
     for (let turn = 0; turn < courses.length; turn++) {
       // Each round begins with another one: no place in the row is always somebody's.
       const at = (turn + round + warmUps) % courses.length;
-      collectGarbage();
+      // No collection is forced between the runs: it would shrink the young generation, which a bot's process never sees.
       const result = await courses[at]!.run(messages);
       if (round >= 0) runs[at]!.push(result);
     }

@@ -43,6 +43,7 @@ export class Life {
   /** Resolves when the process dies: what it was about then never settles. */
   readonly died: Promise<void>;
   readonly #job: Job;
+  #starts = 0;
   #sayDied = (): void => {};
   #frozen: { until: Promise<void>; thaw: () => void } | undefined;
 
@@ -114,10 +115,13 @@ export class Life {
   async start(workers: number): Promise<void> {
     const { coordinator, world } = this;
     world.note(`${this.name} starts`);
+    this.#starts += 1;
+    const start = this.#starts;
     try {
       await this.call('start', () => coordinator.start());
     } catch (error) {
-      this.isOver = true;
+      // One that was stopped may have been started again since.
+      if (start === this.#starts) this.isOver = true;
       world.note(`${this.name} did not start: ${String(error)}`);
       return;
     }

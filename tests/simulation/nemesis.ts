@@ -22,7 +22,7 @@ export class Nemesis {
   /** Data is lost in this run, so the server's clock is set back a little only: see the limits of R8. */
   readonly #losesData: boolean;
   #steppedBack = false;
-  #snapshot: { readonly copy: MeshSnapshot; readonly stamp: number; readonly atMs: number } | undefined;
+  #snapshot: { readonly copy: MeshSnapshot; readonly stamp: number } | undefined;
 
   constructor(world: World) {
     this.#world = world;
@@ -280,13 +280,13 @@ export class Nemesis {
     const world = this.#world;
     const what = this.#losesData ? world.oneOf(['server restart', 'wipe', 'rollback'] as const) : 'server restart';
     if (what === 'rollback') {
-      this.#snapshot = { copy: world.mesh.snapshot(), stamp: newestStamp(world.mesh.snapshot()), atMs: world.now() };
+      this.#snapshot = { copy: world.mesh.snapshot(), stamp: stampsOf(world.mesh.snapshot()).least };
       await world.clock.sleep(world.between(1, 3000));
     }
     for (const life of this.lives) life.suffered.serverChange = true;
     world.count(what);
     world.note(what);
-    const lostTo = newestStamp(world.mesh.snapshot());
+    const lostTo = stampsOf(world.mesh.snapshot()).greatest;
     if (what === 'server restart') world.mesh.restart();
     if (what === 'wipe') {
       world.mesh.wipe();
@@ -311,6 +311,8 @@ export class Nemesis {
   }
 }
 
-function newestStamp(snapshot: MeshSnapshot): number {
-  return Math.max(...snapshot.map(({ record }) => record.last));
+/** The last stamps given: by the shard that gave fewest, and by the one that gave most. */
+function stampsOf(snapshot: MeshSnapshot): { least: number; greatest: number } {
+  const stamps = snapshot.map(({ record }) => record.last);
+  return { least: Math.min(...stamps), greatest: Math.max(...stamps) };
 }

@@ -94,7 +94,7 @@ export class Seat {
       clock,
       attemptMs: timing.attemptMs,
       canSend: () => (this.#phase === 'joined' && !this.isDown) || this.#phase === 'leaving',
-      send: (batch, ops) => this.#store.apply({ epoch: this.#epoch, instance: this.#instance, batch, ops }),
+      send: (batch, ops) => this.#sendBatch(batch, ops),
       onAnswer: (answer, pending) => this.#onApplied(answer, pending),
       onFailure: (error) => this.#onFailure(error),
     });
@@ -435,7 +435,6 @@ export class Seat {
       onRefused(unavailable(`${op.op}()`, this.#lastError));
       return;
     }
-    if (this.#phase === 'joined') this.#lease.check();
     const pending: Pending = {
       op,
       sent: false,
@@ -456,10 +455,11 @@ export class Seat {
     this.#batches.push(pending);
   }
 
-  /** The place a ticket stands for, or an error that says why there is none, or undefined for a ticket never seen. */
+  /** The place a ticket of a chat stands for, or an error that says why there is none, or undefined for a ticket never seen. */
   find(key: string, seq: number, epoch: number | undefined): Place | LeaseLostError | undefined {
     const place = this.#tickets.get(seq);
-    if (place !== undefined && place.key === key && (epoch === undefined || epoch === this.#epoch)) return place;
+    const isIt = place?.kind === 'turn' && place.name === key && (epoch === undefined || epoch === this.#epoch);
+    if (isIt) return place;
     const isLeaving = this.#phase === 'leaving' && epoch === this.#epoch;
     const reason = epoch === undefined ? undefined : isLeaving ? 'stopped' : this.#former.get(epoch);
     return reason === undefined ? undefined : new LeaseLostError(reason);
@@ -483,6 +483,11 @@ export class Seat {
     return this.#tickets.add(key, seq, fence, isMessage);
   }
 
+  #sendBatch(batch: number, ops: readonly Op[]): Promise<ApplyAnswer> {
+    this.#lease.check();
+    return this.#store.apply({ epoch: this.#epoch, instance: this.#instance, batch, ops });
+  }
+
   // ── What the store says ────────────────────────────────────────────────────────────────────────────────────────────
 
   #onApplied(answer: ApplyAnswer, pending: readonly Pending[]): void {
@@ -498,28 +503,28 @@ export class Seat {
   }
 
   #onResults(answer: ApplyAnswer & { kind: 'applied' }, pending: readonly Pending[]): void {
-    // A grant from another era than the last heartbeat's may be void: the next heartbeat tells.
-    const isSameEra = answer.era === this.#era;
-    for (const [at, each] of pending.entries()) {
+    const isBelieved = this.#believes(answer.era);
+    if (!isBelieved) this.#tickets.forgetEarly();
+    for (let at = 0; at < pending.length; at += 1) {
       const taken = answer.results[at] ?? null;
-      each.settle(taken === null || isSameEra ? taken : { seq: taken.seq, fence: 0 });
+      pending[at]!.settle(taken === null || isBelieved ? taken : { seq: taken.seq, fence: 0 });
     }
     this.#tickets.forgetEarly();
     this.#onNews(answer.news, answer.era);
-    if (!isSameEra) this.beatNow();
+    if (answer.era !== this.#era) this.beatNow();
   }
 
   #onNews(news: News, era: number): void {
-    const isSameEra = era === this.#era;
+    const isBelieved = this.#believes(era);
     const isLeaving = this.#phase === 'leaving';
     for (const grant of news.grants) {
       this.#note(grant.fence);
-      if (isSameEra) this.#tickets.onGrant(grant, false);
+      if (isBelieved) this.#tickets.onGrant(grant, false);
     }
     for (const adoption of news.adopted) {
       if (isLeaving || this.#tickets.get(adoption.seq) !== undefined) continue;
       const { key, seq, fence } = adoption;
-      this.#host.adopted(this.#addPlace(key, seq, isSameEra ? fence : 0, true), adoption);
+      this.#host.adopted(this.#addPlace(key, seq, isBelieved ? fence : 0, true), adoption);
     }
     for (const { key, id, attempts } of news.parked) {
       this.#host.emit('parked', { key: key.slice(2), id: id ?? undefined, attempts });
@@ -534,7 +539,7 @@ export class Seat {
         break;
       case 'grant':
         this.#note(push.fence);
-        if (push.era === this.#era) this.#tickets.onGrant(push, this.#batches.isInFlight);
+        if (this.#believes(push.era)) this.#tickets.onGrant(push, this.#batches.isInFlight);
         break;
       case 'look':
         this.beatNow();
@@ -543,6 +548,14 @@ export class Seat {
         this.endReplaced();
         break;
     }
+  }
+
+  /**
+   * Whether a grant of `era` may be believed. One of another era than the last heartbeat's may be void; one that comes
+   * without trust may be long void, though the store, set back, would confirm it. The next heartbeat asks anew.
+   */
+  #believes(era: number): boolean {
+    return era === this.#era && this.#lease.check();
   }
 
   // ── Small things ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,6 @@
 import { BadInputError, ConfigError, LeaseLostError, LifecycleError, TicketError } from '../errors.js';
 import { Events } from './events.js';
-import { type Hold, Lead, Turn } from './held.js';
+import type { Hold, Lead, Turn } from './held.js';
 import { type CoordinatorOptions, type Settings, settle, text } from './options.js';
 import { Seat, type SeatHost } from './Seat.js';
 import type { Adoption, Op, Store } from './store.js';
@@ -31,6 +31,8 @@ export class StoreCoordinator implements Coordinator, Inbox {
   readonly replicaId: string;
   readonly #settings: Settings;
   readonly #seats: readonly Seat[];
+  /** The one seat where there is one shard. */
+  readonly #only: Seat | undefined;
   readonly #events = new Events<CoordinatorEvents>();
   readonly #inbox = new Events<{ adopted: AdoptedMessage }>();
   #starting: Promise<void> | undefined;
@@ -48,6 +50,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
     this.replicaId = this.#settings.replicaId;
     const host = this.#host(options.stores.length);
     this.#seats = options.stores.map((store) => new Seat(host, store));
+    this.#only = this.#seats.length === 1 ? this.#seats[0] : undefined;
   }
 
   #host(shards: number): SeatHost {
@@ -125,21 +128,23 @@ export class StoreCoordinator implements Coordinator, Inbox {
     });
   }
 
-  async acquireTurn(ticket: Ticket, options: AcquireTurnOptions = {}): Promise<ChatTurn> {
-    const [seat, place] = this.#find(ticket);
-    const problem = badOptions(options);
-    if (problem !== undefined) {
+  acquireTurn(ticket: Ticket, options: AcquireTurnOptions = {}): Promise<ChatTurn> {
+    // Not an async function: each await on the way to a turn is one more lap of the queue of microtasks.
+    try {
+      const [seat, place] = this.#find(ticket);
+      const problem = badOptions(options);
+      if (problem === undefined) return seat.acquire(place, options) as Promise<Turn>;
       seat.withdraw(place);
       throw problem;
+    } catch (error) {
+      return Promise.reject(error);
     }
-    return new Turn(await seat.acquire(place, options));
   }
 
   #find(ticket: Ticket): [Seat, Place] {
     const { key, seq, epoch } = checkTicket(ticket);
-    const storeKey = chat(key);
-    const seat = this.#seatOf(storeKey);
-    const place = seat.find(storeKey, seq, epoch);
+    const seat = this.#only ?? this.#seatOf(chat(key));
+    const place = seat.find(key, seq, epoch);
     if (place instanceof Error) throw place;
     if (place === undefined && epoch !== undefined && epoch === seat.epoch) throw usedUp(seq);
     if (place === undefined) {
@@ -207,7 +212,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
 
   #elected(hold: Hold): Leadership {
     this.#events.emit('elected', { name: hold.name, term: hold.fence });
-    return new Lead(hold);
+    return hold as Lead;
   }
 
   on<E extends keyof CoordinatorEvents>(event: E, listener: (payload: CoordinatorEvents[E]) => void): () => void {
@@ -254,8 +259,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
   }
 
   #seatOf(key: string): Seat {
-    const { length } = this.#seats;
-    return this.#seats[length === 1 ? 0 : hash(key) % length] as Seat;
+    return this.#only ?? (this.#seats[hash(key) % this.#seats.length] as Seat);
   }
 }
 

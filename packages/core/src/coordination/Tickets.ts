@@ -1,7 +1,7 @@
 import { CoordinationUnavailableError, LeaseLostError, type LeaseLostReason } from '../errors.js';
 import type { Timer } from '../time/clock.js';
 import type { Batches } from './batches.js';
-import { Hold, type Keeper } from './held.js';
+import { type Hold, type Keeper, Lead, Turn } from './held.js';
 import type { Lease } from './lease.js';
 import type { Settings } from './options.js';
 import type { Grant, ReleaseHow } from './store.js';
@@ -38,8 +38,7 @@ export class Tickets implements Keeper {
       seq,
       isMessage,
       isCampaign: false,
-      // Without trust a grant may be long void, though the store, set back, would confirm it: a heartbeat asks anew.
-      fence: this.isTrusted() ? (this.#early.get(seq)?.fence ?? fence) : 0,
+      fence: this.#early.get(seq)?.fence ?? fence,
       stage: 'open',
       sinceMs: this.#nowMs(),
       wasTold: false,
@@ -137,11 +136,12 @@ export class Tickets implements Keeper {
   /** Whether enough trust is left that a turn granted now is worth having. */
   #isFresh(): boolean {
     const { lease, settings } = this.#options;
-    return lease.check() && lease.remainingMs() >= settings.timing.trustMs / 4;
+    return lease.checkedMs() >= settings.timing.trustMs / 4;
   }
 
   #hold(place: Place): Hold {
-    const hold = new Hold(this, place.seq, place.name, place.fence);
+    const Kind = place.kind === 'turn' ? Turn : Lead;
+    const hold = new Kind(this, place.seq, place.name, place.fence);
     place.stage = 'held';
     place.hold = hold;
     place.wait = undefined;
@@ -171,12 +171,13 @@ export class Tickets implements Keeper {
       },
       reject: () => onDone?.(),
     });
-    if (onDone !== undefined && !lease.check()) onDone();
+    // Lapsed unnoticed, it ends with the lapse, which the watchdog is about to notice.
+    if (onDone !== undefined && !lease.isOpen) onDone();
   }
 
   // ── What the store says ────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** A grant. `isEarly`: the answer that names the ticket may still be on its way. */
+  /** A grant that may be believed. `isEarly`: the answer that names the ticket may still be on its way. */
   onGrant(grant: Grant, isEarly: boolean): void {
     const place = this.#places.get(grant.seq);
     if (place === undefined) {
@@ -185,7 +186,7 @@ export class Tickets implements Keeper {
       return;
     }
     if (place.stage !== 'open' && place.stage !== 'waiting') return;
-    if (grant.fence <= place.fence || !this.isTrusted()) return;
+    if (grant.fence <= place.fence) return;
     place.fence = grant.fence;
     place.sinceMs = this.#nowMs();
     this.#lookSoon();
@@ -227,6 +228,7 @@ export class Tickets implements Keeper {
 
   /** Trust ran out: who holds a key learns it now. Who waits may go on waiting if the store still knows this replica. */
   lapse(): void {
+    this.#early.clear();
     for (const place of [...this.#places.values()]) {
       if (place.stage === 'held') this.#expire(place, 'expired');
       else if (place.stage !== 'ending') place.fence = 0;

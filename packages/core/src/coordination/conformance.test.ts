@@ -5,17 +5,23 @@ import { inboxConformance } from '../testing/inbox-conformance.js';
 import { memorySubject } from '../testing/memory-subject.js';
 
 function declare(tests: readonly ConformanceTest[], options: { concurrent?: boolean } = {}): void {
-  for (const { title, run, skip } of tests) {
-    test(skip === undefined ? title : `${title} (skipped: ${skip})`, { skip: skip !== undefined, ...options }, run);
-  }
+  for (const { title, run, skip } of tests) test(title, { skip: skip !== undefined, ...options }, run);
 }
+
+/** They keep the process busy with thousands of keys: what runs at their side in real time would come late. */
+const isHeavy = ({ promise }: ConformanceTest): boolean => promise === 24 || promise === 25;
 
 describe('memory, in virtual time', () => {
   declare([...coordinatorConformance(memorySubject()), ...inboxConformance(memorySubject())]);
 });
 
-const realTime = memorySubject({ realTime: true, leaseMs: 600 });
-
 describe('memory, in real time', () => {
-  declare([...coordinatorConformance(realTime), ...inboxConformance(realTime)], { concurrent: true });
+  const subject = memorySubject({ realTime: true, leaseMs: 600 });
+  const suite = [...coordinatorConformance(subject), ...inboxConformance(subject)];
+
+  declare(suite.filter(isHeavy));
+  declare(
+    suite.filter((each) => !isHeavy(each)),
+    { concurrent: true },
+  );
 });

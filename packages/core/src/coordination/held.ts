@@ -10,7 +10,7 @@ export interface Keeper {
 }
 
 /** A key held by this replica, under a fence. The common part of turns and leaderships. */
-export class Hold {
+export abstract class Hold {
   readonly seq: number;
   readonly name: string;
   readonly fence: number;
@@ -48,7 +48,7 @@ export class Hold {
     this.#controller?.abort(error);
   }
 
-  release(isRetry: boolean): Promise<void> {
+  protected giveBack(isRetry: boolean): Promise<void> {
     if (this.#released !== undefined) return this.#released;
     if (this.#ended !== undefined) return Promise.resolve();
     this.#released = this.#keeper.release(this, isRetry);
@@ -56,31 +56,13 @@ export class Hold {
   }
 }
 
-export class Turn implements ChatTurn {
-  readonly #hold: Hold;
-
-  constructor(hold: Hold) {
-    this.#hold = hold;
-  }
-
+export class Turn extends Hold implements ChatTurn {
   get key(): string {
-    return this.#hold.name;
-  }
-
-  get fence(): number {
-    return this.#hold.fence;
-  }
-
-  get signal(): AbortSignal {
-    return this.#hold.signal;
-  }
-
-  assertHeld(): void {
-    this.#hold.assertHeld();
+    return this.name;
   }
 
   release(options?: { retry?: boolean }): Promise<void> {
-    return this.#hold.release(options?.retry === true);
+    return this.giveBack(options?.retry === true);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -88,31 +70,13 @@ export class Turn implements ChatTurn {
   }
 }
 
-export class Lead implements Leadership {
-  readonly #hold: Hold;
-
-  constructor(hold: Hold) {
-    this.#hold = hold;
-  }
-
-  get name(): string {
-    return this.#hold.name;
-  }
-
+export class Lead extends Hold implements Leadership {
   get term(): number {
-    return this.#hold.fence;
-  }
-
-  get signal(): AbortSignal {
-    return this.#hold.signal;
-  }
-
-  assertHeld(): void {
-    this.#hold.assertHeld();
+    return this.fence;
   }
 
   resign(): Promise<void> {
-    return this.#hold.release(false);
+    return this.giveBack(false);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

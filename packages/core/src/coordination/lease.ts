@@ -23,13 +23,24 @@ export class Lease {
     return this.#trustMs - elapsedMs(this.#clock, this.#trustedFrom);
   }
 
+  /** Whether trust stood when last looked at. Reads no clock: nothing may be believed by it. */
+  get isOpen(): boolean {
+    return this.#trustedFrom !== undefined;
+  }
+
   /** Whether trust stands now. Reads the clocks; if trust ran out unnoticed, the lapse happens before this returns. */
   check(): boolean {
-    if (this.#trustedFrom === undefined) return false;
-    if (this.remainingMs() > 0) return true;
+    return this.checkedMs() > 0;
+  }
+
+  /** As `check`, and how much is left: 0 when there is no trust. */
+  checkedMs(): number {
+    if (this.#trustedFrom === undefined) return 0;
+    const remainingMs = this.remainingMs();
+    if (remainingMs > 0) return remainingMs;
     this.end();
     this.#onLapse();
-    return false;
+    return 0;
   }
 
   /**

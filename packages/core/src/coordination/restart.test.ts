@@ -78,3 +78,29 @@ test('a place taken while its replica leaves is not granted to its next start', 
     await Promise.all([replica.stop(), other.stop()]);
   });
 });
+
+test('a grant heard of after a pause is not believed although a store that was set back confirms it', async () => {
+  const clock = new VirtualClock();
+  const mesh = new MemoryMesh({ clock });
+  const [sleeper, other] = ['a', 'b'].map((replicaId) => new MemoryCoordinator({ mesh, replicaId }));
+  if (sleeper === undefined || other === undefined) throw new Error('No replicas.');
+
+  await clock.run(async () => {
+    await Promise.all([sleeper.start(), other.start()]);
+    const held = await other.acquireTurn(await other.reserve('k'));
+    const waiting = sleeper.acquireTurn(await sleeper.reserve('k'));
+    mesh.freeze(sleeper);
+    await held.release();
+    await clock.sleep(12_000);
+    const copy = mesh.snapshot();
+    const later = await other.acquireTurn(await other.reserve('k'));
+    await later.release();
+    mesh.rollback(copy);
+    mesh.thaw(sleeper);
+    // It notices its lapse before it hears of the grant, and beats after that.
+    sleeper.reserve('other').catch(() => {});
+
+    expect((await waiting).fence).toBeGreaterThan(later.fence);
+    await Promise.all([sleeper.stop(), other.stop()]);
+  });
+});

@@ -170,10 +170,8 @@ export class MemoryMesh {
   rigOf(coordinator: Coordinator): Rig {
     const rig = this.#rigs.get(coordinator);
     if (rig === undefined) {
-      const name = (coordinator as Partial<Coordinator> | null | undefined)?.replicaId;
-      throw new BadInputError(
-        `The coordinator ${name ?? String(coordinator)} is not of this mesh. Name one that was made with { mesh }.`,
-      );
+      const name = (coordinator as Partial<Coordinator> | null | undefined)?.replicaId ?? 'that was named';
+      throw new BadInputError(`The coordinator ${name} is not of this mesh. Name one that was made with { mesh }.`);
     }
     return rig;
   }

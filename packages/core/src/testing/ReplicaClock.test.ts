@@ -34,10 +34,11 @@ describe('ReplicaClock', () => {
     const { base, clock } = setUp();
     const seen: string[] = [];
     for (const name of ['a', 'b']) {
-      clock.setTimer(1, async () => {
-        for (let n = 0; n < 20; n++) await undefined;
+      const work = async (): Promise<void> => {
+        for (let n = 0; n < 20; n++) await Promise.resolve();
         seen.push(name, '|');
-      });
+      };
+      clock.setTimer(1, () => void work());
     }
 
     clock.freeze();

@@ -17,14 +17,28 @@ describe('VirtualClock', () => {
     expect(clock.pending).toBe(1);
   });
 
+  test('a fraction of a millisecond is a millisecond, so a wait for the rest of a duration ends', async () => {
+    const clock = new VirtualClock();
+    const untilMs = 1000 / 3;
+    const wait = (): void => {
+      if (clock.monotonicMs() < untilMs) clock.setTimer(untilMs - clock.monotonicMs(), wait);
+    };
+    clock.setTimer(0.1, wait);
+
+    await clock.advance(1000);
+
+    expect(clock.pending).toBe(0);
+  });
+
   test('a long promise chain settles between two timers of one time', async () => {
     const clock = new VirtualClock();
     const seen: string[] = [];
     for (let n = 0; n < 200; n++) {
-      clock.setTimer(5, async () => {
-        for (let step = 0; step < 50; step++) await undefined;
+      const work = async (): Promise<void> => {
+        for (let step = 0; step < 50; step++) await Promise.resolve();
         seen.push(`end ${n}`);
-      });
+      };
+      clock.setTimer(5, () => void work());
       clock.setTimer(5, () => seen.push(`next ${n}`));
     }
 

@@ -53,9 +53,10 @@ export class VirtualClock implements Clock {
     return this.#wallAtZeroMs + this.#nowMs;
   }
 
+  /** Takes whole milliseconds, rounded up, as timers of the platform do: time never creeps on by less than it can show. */
   setTimer(delayMs: number, run: () => void): Timer {
     if (Number.isNaN(delayMs)) throw new RangeError('setTimer(): delayMs is NaN.');
-    return this.#timers.add(this.#nowMs + Math.max(0, delayMs), run);
+    return this.#timers.add(this.#nowMs + Math.max(0, Math.ceil(delayMs)), run);
   }
 
   clearTimer(timer: Timer): void {

@@ -9,7 +9,7 @@ export interface ConformanceTest {
   /** The number of the promise it tests; 0 for odd input and order of calls. */
   readonly promise: number;
   /** Rejects when the promise is broken. */
-  run(): Promise<void>;
+  readonly run: () => Promise<void>;
   /** Why it cannot be run on this subject. */
   readonly skip?: string;
 }

@@ -219,7 +219,7 @@ function checkIds(history: KeyHistory, losses: readonly Of<'data-lost'>[], dedup
     const first = last.get(next.id);
     last.set(next.id, next);
     if (first === undefined || givenUp.has(first.seq)) continue;
-    if (losses.some((loss) => loss.at <= next.at && loss.lostTo < next.seq)) continue;
+    if (losses.some((loss) => first.calledAt <= loss.at && loss.at <= next.at && loss.keptTo < first.seq)) continue;
     if (next.at - (handled.get(first.seq) ?? Number.POSITIVE_INFINITY) >= dedupeMs) continue;
     report('dedupe', `${tell(next)} has the id of ${tell(first)}.`);
   }
@@ -228,7 +228,7 @@ function checkIds(history: KeyHistory, losses: readonly Of<'data-lost'>[], dedup
 function checkEnds(history: KeyHistory, { losses, gone }: Mishaps, report: Report): void {
   const over = new Set(of(history, 'withdrawn', 'handled', 'parked').map((event) => event.seq));
   for (const message of of(history, 'accepted')) {
-    const wasLost = losses.some((loss) => loss.keptTo < message.seq && message.seq <= loss.lostTo);
+    const wasLost = losses.some((loss) => message.calledAt <= loss.at && loss.keptTo < message.seq);
     if (!over.has(message.seq) && !wasLost) report('message-lost', `${tell(message)} was never handled to its end.`);
   }
   const granted = new Map(of(history, 'granted').map((grant) => [grant.seq, grant]));

@@ -5,12 +5,15 @@ import type { ConformanceMesh, TestReplica, TestReplicaOptions, TestServer } fro
 import type { Rig } from './Rig.js';
 import { VirtualClock } from './VirtualClock.js';
 
+/** What of a replica's options is the engine's. */
+export type EngineOptions = Omit<TestReplicaOptions, 'onAdopted' | 'start' | 'pretend'>;
+
 export interface LabMeshOptions {
   clock: Clock;
   leaseMs: number;
   slackMs?: number | undefined;
   /** A coordinator, not started, that runs on the rig's clock and links. */
-  connect(options: TestReplicaOptions): Promise<{ coordinator: Coordinator & Inbox; rig: Rig }>;
+  connect(options: EngineOptions): Promise<{ coordinator: Coordinator & Inbox; rig: Rig }>;
   inspect(): Promise<readonly StoreView[]>;
   server: TestServer;
   close(): Promise<void>;
@@ -32,13 +35,13 @@ export function labMesh(options: LabMeshOptions): ConformanceMesh {
     sleep,
     run: (body) => (clock instanceof VirtualClock ? clock.run(body) : body()),
     inspect: () => options.inspect(),
-    async replica(wanted = {}) {
-      const { coordinator, rig } = await options.connect(wanted);
+    async replica({ onAdopted, pretend, start = true, ...engine } = {}) {
+      const { coordinator, rig } = await options.connect(engine);
       const replica = new LabReplica(coordinator, rig);
       replicas.push(replica);
-      if (wanted.pretend !== undefined) rig.pretend(wanted.pretend);
-      if (wanted.onAdopted !== undefined) coordinator.onAdopted(wanted.onAdopted);
-      if (wanted.start !== false) await coordinator.start();
+      if (pretend !== undefined) rig.pretend(pretend);
+      if (onAdopted !== undefined) coordinator.onAdopted(onAdopted);
+      if (start) await coordinator.start();
       return replica;
     },
     async close() {

@@ -26,7 +26,7 @@ function openMesh(realTime: boolean, shards: number, leaseMs: number): Conforman
   return labMesh({
     clock: mesh.clock,
     leaseMs,
-    async connect({ onAdopted: _, start: __, pretend: ___, ...wanted }) {
+    async connect(wanted) {
       const coordinator = new MemoryCoordinator({ leaseMs, ...wanted, mesh });
       return { coordinator, rig: mesh.rigOf(coordinator) };
     },

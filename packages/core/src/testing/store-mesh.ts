@@ -37,7 +37,7 @@ export function storeMesh(options: StoreMeshOptions): ConformanceMesh {
     leaseMs,
     slackMs: options.slackMs,
     server: options.server ?? {},
-    async connect({ onAdopted: _, start: __, pretend: ___, ...wanted }) {
+    async connect(wanted) {
       const rig = new Rig(await open(), { clock });
       return { rig, coordinator: new StoreCoordinator({ leaseMs, ...wanted, clock: rig.clock, stores: rig.links }) };
     },

@@ -8,6 +8,9 @@ export interface Handled {
   readonly by: string;
 }
 
+/** Within this time of a death, the survivors have adopted and handled a few messages. */
+export const adoptedMs = (lab: Lab): number => lab.deathBoundMs + lab.beatMs + lab.slackMs * 4;
+
 /** Replicas that handle what they accept and what they adopt, and one record of all they handled to the end. */
 export class Crew {
   readonly done: Handled[] = [];

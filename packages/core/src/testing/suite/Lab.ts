@@ -139,6 +139,19 @@ export class Lab {
     return this.within(this.slackMs, promise, what);
   }
 
+  /** What `call` gives, made again while it is refused as unavailable, for at most `ms`. */
+  async onceAvailable<T>(ms: number, call: () => Promise<T>, what: string): Promise<T> {
+    const untilMs = this.nowMs + ms;
+    for (;;) {
+      const leftMs = untilMs - this.nowMs;
+      const outcome = this.follow(this.within(Math.max(0, leftMs), call(), what));
+      await this.until(leftMs + this.slackMs, () => outcome.state !== 'waiting', what);
+      if (outcome.state === 'resolved') return outcome.value as T;
+      claim(outcome.error === 'unavailable', `${what} was rejected with ${outcome.error}`);
+      await this.sleep(this.beatMs / 10);
+    }
+  }
+
   /** Waits for `holds` for at most `ms`. */
   async until(ms: number, holds: () => boolean, what: string): Promise<void> {
     await this.watch(ms, holds);

@@ -1,3 +1,5 @@
+import { StaleFenceError } from '../../errors.js';
+import { MemoryStateStore } from '../../state/MemoryStateStore.js';
 import type { TestReplica } from '../conformance.js';
 import { claim, claimEqual, claimRejects, claimRising } from './claims.js';
 import { promised } from './define.js';
@@ -158,7 +160,7 @@ export const death = [
 
   promised(11, undefined, async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
-    const state = new FencedRegister();
+    const state = new MemoryStateStore();
     const replies: string[] = [];
     const reply = (turn: { assertHeld(): void }, text: string): void => {
       turn.assertHeld();
@@ -168,130 +170,20 @@ export const death = [
     const next = lab.take(b, 'k');
     a.freeze();
     const turn = await lab.within(lab.deathBoundMs, next, 'the next turn');
-    claim(state.write(turn.fence, 'new'), 'the write of the holder was refused');
+    await state.save('k', 'new', turn.fence);
     reply(turn, 'new');
 
     a.thaw();
     // What a holder would do that was stopped in the middle of its work, and goes on with the next line of it.
-    const written = state.write(old.fence, 'old');
+    const written = await state.save('k', 'old', old.fence).catch((error: unknown) => error);
     await claimRejects(
       (async () => reply(old, 'old'))(),
       ['expired', 'superseded'],
       'the reply of the holder that lost its turn',
     );
 
-    claim(!written, `a write under the lost fence ${old.fence} passed after one under ${turn.fence}`);
-    claimEqual([state.value, replies], ['new', ['new']], 'what was written and sent');
-  }),
-
-  promised(12, undefined, async (lab) => {
-    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
-    for (const round of [1, 2, 3]) {
-      const held = await lab.take(a, 'k');
-      const next = lab.take(b, 'k');
-      await lab.sleep(lab.slackMs);
-
-      b.cut('pushes');
-      await held.release();
-      const turn = await lab.within(lab.beatMs + lab.slackMs, next, `a grant without notification (${round})`);
-      b.heal();
-      await turn.release();
-    }
-  }),
-
-  promised(12, 'also of a leadership, and when no notification ever arrives', async (lab) => {
-    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
-    b.cut('pushes');
-    for (let round = 0; round < 4; round++) {
-      const led = await lab.lead(a, 'name');
-      const next = lab.lead(b, 'name');
-      await lab.sleep(lab.beatMs * 3);
-
-      await led.resign();
-      await (await lab.within(lab.beatMs + lab.slackMs, next, 'an election without notification')).resign();
-    }
-  }),
-
-  promised(13, undefined, async (lab) => {
-    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
-    const retryMs = lab.beatMs + lab.slackMs;
-    await lab.nextBeat(a);
-    a.loseAnswers({ next: 1, of: 'apply' });
-    const turn = await lab.within(retryMs, lab.take(a, 'k'), 'a reservation whose answer was lost');
-    claimEqual(await lab.places(), 1, 'places taken');
-    const next = lab.follow(lab.take(b, 'k'));
-    await lab.sleep(lab.slackMs);
-    await lab.nextBeat(a);
-
-    a.loseAnswers({ next: 1, of: 'apply' });
-    const released = lab.within(retryMs, turn.release(), 'a release whose answer was lost');
-    await lab.until(lab.slackMs, () => next.state === 'resolved', 'the next turn');
-    await released;
-    await lab.watch(lab.beatMs * 2);
-
-    claim(believes(next.value!), 'the repeated release took the turn of somebody else');
-    await next.value?.release();
-    claimEqual(await lab.places(), 0, 'places left behind');
-  }),
-
-  promised(13, 'also a candidacy', async (lab) => {
-    const a = await lab.replica();
-    await lab.nextBeat(a);
-    a.loseAnswers({ next: 1, of: 'apply' });
-
-    const leadership = await lab.within(lab.beatMs + lab.slackMs, lab.tryLead(a, 'name'), 'an attempt to lead');
-
-    claim(leadership !== null, 'nobody leads, and the attempt found somebody leading: itself');
-    await leadership.resign();
-    claimEqual(await lab.places(), 0, 'places left behind');
-  }),
-
-  promised(13, 'also a request that reaches the store twice, at once or after others', async (lab) => {
-    for (const afterMs of [0, lab.beatMs / 4]) {
-      const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
-      const key = `k${afterMs}`;
-      a.repeatRequests({ next: 1, of: 'apply' }, afterMs);
-      const turn = await lab.take(a, key);
-      await turn.release();
-      const other = await lab.take(a, `${key} other`);
-      await lab.sleep(lab.beatMs / 3);
-
-      const next = await lab.atOnce(lab.take(b, key), 'the turn of another replica');
-      await Promise.all([next.release(), other.release()]);
-      claimEqual(await lab.places(), 0, 'places left behind');
-    }
-  }),
-
-  promised(14, undefined, async (lab) => {
-    const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
-    const turn = await lab.take(a, 'held');
-    const leadership = await lab.lead(a, 'name');
-    const busy = await lab.take(c, 'waited for');
-    const waiting = lab.follow(lab.take(a, 'waited for'));
-    await lab.sleep(lab.slackMs);
-    const successors = [lab.take(b, 'held'), lab.lead(b, 'name')];
-    const behind = lab.take(b, 'waited for');
-    await lab.sleep(lab.slackMs);
-
-    const stopped = a.coordinator.stop();
-    claimEqual([lossOf(turn), lossOf(leadership)], ['stopped', 'stopped'], 'why they were lost');
-    await lab.atOnce(Promise.all([stopped, ...successors]), 'the hand-over of what a stopped replica held');
-    await busy.release();
-    await lab.atOnce(behind, 'the turn behind the ticket of a stopped replica');
-
-    claimEqual([waiting.state, waiting.error], ['rejected', 'stopped'], 'the call that waited');
+    const passed = `a write under the lost fence ${old.fence} passed after one under ${turn.fence}`;
+    claim(written instanceof StaleFenceError, passed);
+    claimEqual([(await state.load('k'))?.value, replies], ['new', ['new']], 'what was written and sent');
   }),
 ];
-
-/** State that keeps the newest fence it has seen, as every StateStore does. */
-class FencedRegister {
-  value = '';
-  #newest = 0;
-
-  write(fence: number, value: string): boolean {
-    if (fence < this.#newest) return false;
-    this.#newest = fence;
-    this.value = value;
-    return true;
-  }
-}

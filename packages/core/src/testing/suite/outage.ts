@@ -47,7 +47,10 @@ export const outage = [
     for (const replica of replicas) replica.heal();
 
     await lab.until(lab.leaseMs, () => campaign.state === 'resolved', 'the campaign after the outage');
-    for (const replica of [a, b, a]) await (await lab.within(lab.leaseMs, lab.take(replica, 'k'), 'a turn')).release();
+    for (const replica of [a, b, a]) {
+      const turnAfter = await lab.onceAvailable(lab.leaseMs, () => lab.take(replica, 'k'), 'a turn after the outage');
+      await turnAfter.release();
+    }
     await campaign.value?.resign();
     await lab.sleep(lab.beatMs * 2);
     claimEqual(await lab.places(), 0, 'places left behind');

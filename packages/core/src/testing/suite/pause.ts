@@ -1,7 +1,7 @@
 import type { TestReplica } from '../conformance.js';
 import { claim, claimEqual, claimRejects, claimRising } from './claims.js';
 import { type Definition, promised } from './define.js';
-import { believes, lossOf } from './Lab.js';
+import { believes, type Lab, lossOf } from './Lab.js';
 
 type Pause = 'frozen' | 'suspended' | 'cut off' | 'frozen, its wall clock set back';
 
@@ -17,9 +17,16 @@ function end(replica: TestReplica, how: Pause, first: 'arrivals' | 'timers'): vo
   else replica.thaw({ first });
 }
 
+/** A heartbeat is on its way, and its answer is not there yet: it comes when the pause ends. */
+async function sendSlowBeat(lab: Lab, replica: TestReplica): Promise<void> {
+  replica.delay({ minMs: lab.beatMs / 10, maxMs: lab.beatMs / 10 });
+  await lab.nextBeat(replica);
+  replica.delay({ minMs: 0, maxMs: 0 });
+}
+
 /** Holds, waits and leads, pauses for longer than the lease, and acts in the first tick after it. */
 function pastTheLease(how: Pause): Definition {
-  return promised(10, `${how} past the lease`, async (lab) => {
+  return promised(10, how === 'frozen' ? undefined : `${how} past the lease`, async (lab) => {
     for (const first of ['arrivals', 'timers'] as const) {
       const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
       const superseded: { epoch: number; successor: number }[] = [];
@@ -31,9 +38,10 @@ function pastTheLease(how: Pause): Definition {
       const unused = await a.coordinator.reserve(`busy ${first}`);
       const next = lab.follow(lab.take(b, `k ${first}`));
       await lab.sleep(lab.leaseMs);
+      await sendSlowBeat(lab, a);
 
       begin(a, how);
-      await lab.sleep(lab.leaseMs * 1.5);
+      await lab.sleep(Math.max(lab.leaseMs * 1.5, lab.deathBoundMs));
       end(a, how, first);
       claim(!believes(turn) && !believes(leadership), 'a holder believes in the first tick after its pause');
       claimEqual(next.state, 'resolved', 'the turn of the next replica');
@@ -69,7 +77,7 @@ function pastTrust(how: Pause): Definition {
       const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
       const turn = await lab.take(a, `k ${first}`);
       const next = lab.follow(lab.take(b, `k ${first}`));
-      await lab.nextBeat(a);
+      await sendSlowBeat(lab, a);
 
       begin(a, how);
       await lab.sleep(lab.trustMs + lab.slackMs);

@@ -1,0 +1,53 @@
+// Each rule switched off must turn something red: a suite that stays green without a rule does not test it.
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { PROMISES } from '@botmesh/core/testing';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { render } from './render.js';
+import { runPatched } from './run.js';
+import { MUTATIONS } from './table.js';
+
+const root = process.cwd();
+const SEEDS = 200;
+
+beforeAll(() => {
+  // What runs is the built code: it has to be that of these sources.
+  execFileSync('npx', ['tsc', '-b', 'tsconfig.json', 'tsconfig.test.json'], { cwd: root, stdio: 'inherit' });
+}, 120_000);
+
+test('every promise is seen red by some rule switched off', () => {
+  const seen = new Set(MUTATIONS.flatMap(({ promises }) => promises));
+  const numbers = Object.keys(PROMISES)
+    .map(Number)
+    .filter((number) => number > 0);
+
+  expect(numbers.filter((number) => !seen.has(number))).toEqual([]);
+});
+
+test('the page of all controls is up to date: node tests/dist/mutations/write-page.js', () => {
+  const page = readFileSync(`${root}/docs/mutation-controls.md`, 'utf8');
+
+  expect(page).toBe(render(MUTATIONS));
+});
+
+test('with every rule in place everything is green', async () => {
+  const { red, green, found } = await runPatched([], 'all', 20);
+
+  expect(red).toEqual([]);
+  expect(found).toBeUndefined();
+  expect(green).toBeGreaterThan(100);
+}, 120_000);
+
+describe.concurrent('switched off:', () => {
+  for (const { name, patches, promises, simulation } of MUTATIONS) {
+    test(name, async () => {
+      const { red, found, ms } = await runPatched(patches, promises, simulation ? SEEDS : 0);
+      const caught = promises.filter((promise) => red.some((each) => each.promise === promise));
+      const seed = found === undefined ? '' : `, seed ${found.seed}`;
+      console.log(`${name}: caught by promise ${caught.join(', ')}${seed} in ${(ms / 1000).toFixed(1)} s`);
+
+      expect(caught).toEqual([...promises]);
+      if (simulation) expect(found).toBeDefined();
+    }, 120_000);
+  }
+});

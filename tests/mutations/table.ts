@@ -1,0 +1,539 @@
+/** One rule switched off in the built code, and who must notice. */
+export interface Mutation {
+  /** What is switched off, in a few words. */
+  readonly name: string;
+  /** The rule, as the code's comments cite it; empty for what is no numbered rule. */
+  readonly rule: string;
+  readonly patches: readonly Patch[];
+  /** The promises of which at least one test must turn red, each of them. 0: the suite's tests of odd input. */
+  readonly promises: readonly number[];
+  /** Whether random schedules must find it as well. */
+  readonly simulation?: true;
+}
+
+/** `find` stands exactly once in the file, under packages/core/dist. */
+export interface Patch {
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+const QUEUES = 'coordination/record/queues.js';
+const OPERATIONS = 'coordination/record/operations.js';
+const STEP = 'coordination/record/step.js';
+const TRANSITIONS = 'coordination/transitions.js';
+const SEAT = 'coordination/Seat.js';
+const TICKETS = 'coordination/Tickets.js';
+const LEASE = 'coordination/lease.js';
+const BATCHES = 'coordination/batches.js';
+const HELD = 'coordination/held.js';
+const COORDINATOR = 'coordination/StoreCoordinator.js';
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: 'a key is granted although another replica holds it',
+    rule: '',
+    patches: [{ file: OPERATIONS, find: 'queue.push(entry);', replace: 'queue.push(entry); hold(step, entry);' }],
+    promises: [1, 17],
+    simulation: true,
+  },
+  {
+    name: 'a reservation goes before those that wait',
+    rule: '',
+    patches: [{ file: OPERATIONS, find: 'queue.push(entry);', replace: 'queue.splice(1, 0, entry);' }],
+    promises: [2],
+    simulation: true,
+  },
+  {
+    name: 'calls are sent in another order than they were made',
+    rule: '',
+    patches: [{ file: BATCHES, find: 'this.#queue.push(pending);', replace: 'this.#queue.unshift(pending);' }],
+    promises: [3],
+    simulation: true,
+  },
+  {
+    name: 'fences are a plain counter',
+    rule: 'R8',
+    patches: [
+      { file: STEP, find: 'Math.max(record.last + 1, Math.floor(step.wallMs * 1000))', replace: 'record.last + 1' },
+    ],
+    promises: [4],
+  },
+  {
+    name: 'what replicas have seen does not raise the stamps',
+    rule: 'R8',
+    patches: [{ file: STEP, find: 'if (seen > record.last)', replace: 'if (false)' }],
+    promises: [4],
+  },
+  {
+    name: 'all chats share one queue',
+    rule: '',
+    patches: [
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code
+      { file: COORDINATOR, find: "return `c:${text('key', key)}`;", replace: "text('key', key); return 'c:';" },
+    ],
+    promises: [5],
+  },
+  {
+    name: 'a second release frees whoever holds the key by then',
+    rule: '',
+    patches: [
+      {
+        file: OPERATIONS,
+        find: 'const entry = me.tickets.get(op.seq);',
+        replace: 'const entry = step.record.queues.get(op.key)?.at(0);',
+      },
+      { file: HELD, find: 'if (this.#released !== undefined)\n            return this.#released;', replace: '' },
+      {
+        file: TICKETS,
+        find: 'if (place?.hold !== hold)\n            return Promise.resolve();',
+        replace:
+          // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code
+          "if (place === undefined) return new Promise((resolve) => this.#give({ key: `c:${hold.name}`, seq: hold.seq }, 'done', resolve));",
+      },
+    ],
+    promises: [6],
+  },
+  {
+    name: 'a grant is handed out however little trust is left',
+    rule: '',
+    patches: [
+      { file: TICKETS, find: 'lease.checkedMs() >= settings.timing.trustMs / 4', replace: 'true' },
+      { file: SEAT, find: 'return era === this.#era && this.#lease.check();', replace: 'return true;' },
+    ],
+    promises: [7],
+  },
+  {
+    name: 'the tickets of the dead are not skipped',
+    rule: 'R1',
+    patches: [{ file: TRANSITIONS, find: 'if (row !== me && isOver(step, row))', replace: 'if (false)' }],
+    promises: [8, 19, 20],
+    simulation: true,
+  },
+  {
+    name: 'the dead are skipped only where somebody reserves anew',
+    rule: 'R1',
+    patches: [
+      {
+        file: QUEUES,
+        find: 'if (headOf(step, entry.key) === entry)\n            settle(step, entry.key);\n    }\n}\nexport function push',
+        replace: '}\n}\nexport function push',
+      },
+    ],
+    promises: [8],
+    simulation: true,
+  },
+  {
+    name: 'local trust is as long as the lease',
+    rule: 'R5',
+    patches: [{ file: 'coordination/timing.js', find: '(2 * leaseMs) / 3', replace: 'leaseMs * 1.2' }],
+    promises: [9],
+    simulation: true,
+  },
+  {
+    name: 'trust is counted from the answer, not from the sending',
+    rule: 'R5',
+    patches: [
+      {
+        file: LEASE,
+        find: 'this.#trustedFrom = sentAt;',
+        replace: 'this.#trustedFrom = { monotonicMs: this.#clock.monotonicMs(), wallMs: this.#clock.wallMs() };',
+      },
+    ],
+    promises: [9],
+  },
+  {
+    name: 'a suspended host is not noticed: the wall clock is not read',
+    rule: 'R5',
+    patches: [
+      {
+        file: 'time/clock.js',
+        find: 'Math.max(clock.monotonicMs() - since.monotonicMs, clock.wallMs() - since.wallMs)',
+        replace: 'clock.monotonicMs() - since.monotonicMs',
+      },
+    ],
+    promises: [10],
+    simulation: true,
+  },
+  {
+    name: 'a wall clock that was set back is believed: the monotonic clock is not read',
+    rule: 'R5',
+    patches: [
+      {
+        file: 'time/clock.js',
+        find: 'Math.max(clock.monotonicMs() - since.monotonicMs, clock.wallMs() - since.wallMs)',
+        replace: 'clock.wallMs() - since.wallMs',
+      },
+    ],
+    promises: [10],
+    simulation: true,
+  },
+  {
+    name: 'assertHeld does not read the clocks',
+    rule: 'R5',
+    patches: [{ file: HELD, find: 'this.#keeper.isTrusted();', replace: '' }],
+    promises: [10],
+  },
+  {
+    name: 'an answer that comes after trust ran out makes held again what was lost',
+    rule: 'R6',
+    patches: [
+      {
+        file: LEASE,
+        find: '        this.check();\n        this.#trustedFrom = sentAt;',
+        replace: '        this.#trustedFrom = sentAt;',
+      },
+      {
+        file: SEAT,
+        find: 'this.#lease.check();\n        // In a new era',
+        replace: '// In a new era',
+      },
+    ],
+    promises: [10],
+  },
+  {
+    name: 'a replica that is told it is dead goes on',
+    rule: 'R3',
+    patches: [
+      {
+        file: SEAT,
+        find: "if (answer.kind === 'dead')\n            this.#superseded();",
+        replace: "if (answer.kind === 'dead')\n            return 1000;",
+      },
+      {
+        file: SEAT,
+        find: 'this.#batches.putBack(pending);',
+        replace:
+          "if (answer.kind === 'dead') { for (const each of pending) each.reject(new Error('gone')); return; } this.#batches.putBack(pending);",
+      },
+    ],
+    promises: [10],
+    simulation: true,
+  },
+  {
+    name: 'a state write is not held against its fence',
+    rule: '',
+    patches: [{ file: 'state/MemoryStateStore.js', find: 'if (fence < newestFence)', replace: 'if (false)' }],
+    promises: [11],
+  },
+  {
+    name: 'a holder that lost its turn may go on',
+    rule: 'R5',
+    patches: [{ file: HELD, find: 'throw this.#ended;', replace: ';' }],
+    promises: [11],
+  },
+  {
+    name: 'heartbeats do not tell of grants whose push was lost',
+    rule: 'R11',
+    patches: [{ file: TRANSITIONS, find: 'else if (entry.fence <= step.stampBefore)', replace: 'else if (false)' }],
+    promises: [12],
+    simulation: true,
+  },
+  {
+    name: 'a batch that comes again is done again',
+    rule: 'R7',
+    patches: [
+      { file: TRANSITIONS, find: 'if (request.batch === me.batch && me.reply !== null)', replace: 'if (false)' },
+      { file: TRANSITIONS, find: 'if (request.batch <= me.batch)', replace: 'if (false)' },
+    ],
+    promises: [13],
+  },
+  {
+    name: 'a heartbeat that comes late is taken for new',
+    rule: 'R7',
+    patches: [{ file: TRANSITIONS, find: 'if (request.beat <= me.beatNumber)', replace: 'if (false)' }],
+    promises: [13],
+  },
+  {
+    name: 'a replica that stops says nothing to the store',
+    rule: '',
+    patches: [
+      {
+        file: SEAT,
+        find: 'const answer = await answerWithin(clock, timing.beatMs, () => this.#store.leave(request));',
+        replace: 'const answer = undefined;',
+      },
+    ],
+    promises: [14, 19],
+    simulation: true,
+  },
+  {
+    name: 'an outage is never called one',
+    rule: '',
+    patches: [
+      { file: 'coordination/Reachability.js', find: 'this.#isDown = true;\n            this.#onDown();', replace: '' },
+    ],
+    promises: [15],
+  },
+  {
+    name: 'a ticket whose acquire was given up stays in its queue',
+    rule: '',
+    patches: [
+      {
+        file: TICKETS,
+        find: "if (place.stage === 'open' || place.stage === 'waiting')\n            this.#give(place, 'withdraw');",
+        replace: '',
+      },
+    ],
+    promises: [15],
+    simulation: true,
+  },
+  {
+    name: 'a newer start does not replace the older',
+    rule: 'R4',
+    patches: [{ file: TRANSITIONS, find: 'replace(step, other);', replace: ';' }],
+    promises: [16],
+  },
+  {
+    name: 'what a replaced replica holds is granted at once',
+    rule: 'R4',
+    patches: [
+      { file: TRANSITIONS, find: 'replace(step, other);', replace: '{ replace(step, other); bury(step, other); }' },
+    ],
+    promises: [16],
+    simulation: true,
+  },
+  {
+    name: 'a replaced replica joins again and replaces the newer',
+    rule: 'R4',
+    patches: [
+      { file: TRANSITIONS, find: 'if (current.formerly.includes(request.instance))', replace: 'if (false)' },
+      {
+        file: TRANSITIONS,
+        find: 'request.firstEpoch !== 0 && current.firstEpoch > request.firstEpoch',
+        replace: 'false',
+      },
+    ],
+    promises: [16],
+  },
+  {
+    name: 'tryLead waits in the queue',
+    rule: '',
+    patches: [{ file: OPERATIONS, find: 'if (record.queues.has(key))\n        return null;', replace: '' }],
+    promises: [18],
+  },
+  {
+    name: 'a leader that resigns tells nobody',
+    rule: '',
+    patches: [{ file: HELD, find: 'return this.giveBack(false);', replace: 'return Promise.resolve();' }],
+    promises: [19],
+  },
+  {
+    name: 'messages of the dead are skipped like tickets',
+    rule: '',
+    patches: [
+      {
+        file: QUEUES,
+        find: 'if (head.message !== null && !passOn(step, head, head.message)) {',
+        replace: 'if (false) {',
+      },
+      { file: QUEUES, find: 'if (head.message !== null)\n            continue;', replace: '' },
+    ],
+    promises: [20],
+    simulation: true,
+  },
+  {
+    name: 'an adopted message goes to the end of its queue',
+    rule: '',
+    patches: [
+      {
+        file: QUEUES,
+        find: 'adopter.tickets.set(entry.seq, entry);',
+        replace:
+          'adopter.tickets.set(entry.seq, entry); { const q = record.queues.get(entry.key); q.shift(); q.push(entry); if (q.at(0) !== entry) { entry.offered = false; return true; } }',
+      },
+    ],
+    promises: [21],
+    simulation: true,
+  },
+  {
+    name: 'ids of messages are not checked',
+    rule: '',
+    patches: [
+      {
+        file: OPERATIONS,
+        find: 'if (record.taken.has(name) || (record.done.get(name) ?? 0) > step.wallMs)',
+        replace: 'if (false)',
+      },
+    ],
+    promises: [22],
+    simulation: true,
+  },
+  {
+    name: 'the id of a message that was given up stays taken',
+    rule: '',
+    patches: [
+      {
+        file: OPERATIONS,
+        find: 'step.record.taken.delete(name);',
+        replace: 'if (isDone) step.record.taken.delete(name);',
+      },
+    ],
+    promises: [22],
+  },
+  {
+    name: 'a message that fails is tried for ever',
+    rule: '',
+    patches: [{ file: QUEUES, find: 'if (message.attempt > message.maxAttempts) {', replace: 'if (false) {' }],
+    promises: [23],
+  },
+  {
+    name: 'a parked message is dropped',
+    rule: '',
+    patches: [
+      {
+        file: QUEUES,
+        find: 'step.record.parked.push({ key: entry.key, seq: entry.seq, id: message.id, body: message.body, attempts });',
+        replace: '',
+      },
+    ],
+    promises: [23],
+  },
+  {
+    name: 'heartbeats come twice as often',
+    rule: '',
+    patches: [
+      {
+        file: SEAT,
+        find: 'this.#tickets.hasWaiting() ? beatMs / 8 : beatMs;',
+        replace: 'this.#tickets.hasWaiting() ? beatMs / 8 : beatMs / 2;',
+      },
+    ],
+    promises: [24],
+  },
+  {
+    name: 'idle keys keep an empty queue',
+    rule: '',
+    patches: [{ file: QUEUES, find: 'record.queues.delete(key);', replace: '' }],
+    promises: [25],
+  },
+  {
+    name: 'ids of finished messages are kept for ever',
+    rule: '',
+    patches: [{ file: TRANSITIONS, find: 'step.record.done.delete(name);', replace: 'return;' }],
+    promises: [25],
+  },
+  {
+    name: 'each call travels alone',
+    rule: '',
+    patches: [{ file: BATCHES, find: 'const MAX_OPS = 256;', replace: 'const MAX_OPS = 1;' }],
+    promises: [26],
+  },
+  {
+    name: 'grants are not pushed',
+    rule: 'R13',
+    patches: [
+      {
+        file: QUEUES,
+        find: "push(step, owner, { kind: 'grant', epoch: owner.epoch, era: entry.era, key, seq, fence });",
+        replace: ';',
+      },
+    ],
+    promises: [17, 26],
+  },
+  {
+    name: 'a grant is pushed to everybody',
+    rule: 'R13',
+    patches: [
+      {
+        file: QUEUES,
+        find: 'step.pushes.push({ instance: to.instance, push: what });',
+        replace:
+          'for (const row of step.record.live.values()) step.pushes.push({ instance: row.instance, push: what });',
+      },
+    ],
+    promises: [17, 26],
+  },
+  {
+    name: 'a release does not grant the next',
+    rule: '',
+    patches: [
+      {
+        file: QUEUES,
+        find: 'takeOut(step, entry);\n    if (wasHead)',
+        replace: 'takeOut(step, entry);\n    if (false)',
+      },
+    ],
+    promises: [26],
+  },
+  {
+    name: 'no quarantine after a change of the server',
+    rule: 'R9',
+    patches: [
+      { file: STEP, find: 'leaseMs === 0 ? Number.POSITIVE_INFINITY : timing(leaseMs).quarantineMs;', replace: '0;' },
+    ],
+    promises: [27],
+    simulation: true,
+  },
+  {
+    name: 'a quarantine ends with the first heartbeat',
+    rule: 'R9',
+    patches: [{ file: TRANSITIONS, find: 'request.watchedMs >= record.quarantineMs', replace: 'true' }],
+    promises: [27],
+  },
+  {
+    name: 'a store that was set back confirms whatever its replicas say they hold',
+    rule: 'R10',
+    patches: [
+      {
+        file: TRANSITIONS,
+        find: 'if (entry.fence !== ticket.fence || headOf(step, entry.key) !== entry)',
+        replace: 'if (false)',
+      },
+    ],
+    promises: [27],
+  },
+  {
+    name: 'tickets that the store does not know are waited for all the same',
+    rule: 'R11',
+    patches: [{ file: SEAT, find: 'this.#tickets.onLost(ticket);', replace: ';' }],
+    promises: [27],
+    simulation: true,
+  },
+  {
+    name: 'tickets that their owner does not know stay',
+    rule: 'R12',
+    patches: [
+      {
+        file: TRANSITIONS,
+        find: 'disown(step, me, entry);\n    }\n    return lost;',
+        replace: ';\n    }\n    return lost;',
+      },
+    ],
+    promises: [27],
+    simulation: true,
+  },
+  {
+    name: 'anybody may declare a death',
+    rule: 'R2',
+    patches: [{ file: STEP, find: ' && isWitness(step, step.me)', replace: '' }],
+    promises: [28],
+    simulation: true,
+  },
+  {
+    name: 'a gap in its own heartbeats does not disqualify a witness',
+    rule: 'R2',
+    patches: [
+      { file: TRANSITIONS, find: 'if (gap < 0 || gap > timing(configOf(step).leaseMs).gapMs)', replace: 'if (false)' },
+    ],
+    promises: [28],
+  },
+  {
+    name: 'a stamp in the future keeps the dead alive',
+    rule: 'R2',
+    patches: [{ file: TRANSITIONS, find: 'if (row.beat > step.nowMs)', replace: 'if (false)' }],
+    promises: [28],
+  },
+  {
+    name: 'replicas that are set up differently may join',
+    rule: 'R14',
+    patches: [
+      {
+        file: TRANSITIONS,
+        find: 'if (isPinned(step, found))\n            return found;',
+        replace: 'if (isPinned(step, found))\n            return null;',
+      },
+    ],
+    promises: [29],
+  },
+];
