@@ -161,8 +161,7 @@ function checkWorkspace(file, specifier, target, files) {
     .slice(0, specifier.startsWith('@') ? 2 : 1)
     .join('/');
   const entry = specifier.slice(name.length);
-  // An example may put replicas on a stage, and faults before them.
-  const isTestCode = isTest(file) || root === 'tests/' || root === 'bench/' || root.startsWith('examples/');
+  const isTestCode = isTest(file) || root === 'tests/' || root === 'bench/';
   if (name.startsWith('@botmesh/') && entry !== '') {
     if (entry === '/testing' && !isTestCode) return `imports ${specifier}. Only tests import testing`;
     if (!['/spi', '/testing'].includes(entry)) {
