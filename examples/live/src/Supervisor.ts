@@ -5,6 +5,7 @@ import type { Numbered, Order, Report } from './protocol.js';
 const PROGRAM = fileURLToPath(new URL('./replica.js', import.meta.url));
 const LEASE_MS = 3_000;
 const REPLACE_AFTER_MS = 1_000;
+const THAW_EVERY_MS = 20;
 const STOP_WITHIN_MS = 3_000;
 const MOST_REPLICAS = 8;
 
@@ -31,6 +32,8 @@ interface Seat extends Replica {
   pid: number | undefined;
   lives: number;
   child: ChildProcess | undefined;
+  /** Undefined iff it is not being thawed. */
+  thawing: NodeJS.Timeout | undefined;
   /** Resolves when the process has ended. */
   ended: Promise<void>;
 }
@@ -113,9 +116,8 @@ export class Supervisor {
       this.#listener.tell(`replica ${number} is not frozen`);
       return;
     }
-    seat.child?.kill('SIGCONT');
-    this.#become(seat, 'running');
-    this.#listener.tell(`replica ${number} goes on`);
+    // Until it says so: the first signal may come before it has stopped.
+    seat.thawing ??= setInterval(() => seat.child?.kill('SIGCONT'), THAW_EVERY_MS);
   }
 
   /** Nobody would ever answer otherwise. */
@@ -138,7 +140,15 @@ export class Supervisor {
 
   #addSeat(refused?: (why: string) => void): void {
     const number = this.#seats.length + 1;
-    const seat: Seat = { number, state: 'dead', pid: undefined, lives: 0, child: undefined, ended: Promise.resolve() };
+    const seat: Seat = {
+      number,
+      state: 'dead',
+      pid: undefined,
+      lives: 0,
+      child: undefined,
+      thawing: undefined,
+      ended: Promise.resolve(),
+    };
     this.#seats.push(seat);
     this.#launch(seat, refused);
   }
@@ -154,6 +164,7 @@ export class Supervisor {
     seat.lives++;
     child.on('message', ({ number, report }: Numbered) => {
       if (report.kind === 'ready') this.#ready(seat, child);
+      if (report.kind === 'thawed') this.#thawed(seat);
       if (report.kind === 'failed') refused(`replica ${seat.number} cannot start: ${report.why}`);
       void this.#hear(seat, child, number, report);
     });
@@ -172,12 +183,21 @@ export class Supervisor {
     if (seat.lives > 1) this.#listener.tell(`replica ${seat.number} is back, as a new process`);
   }
 
+  #thawed(seat: Seat): void {
+    clearInterval(seat.thawing);
+    seat.thawing = undefined;
+    this.#become(seat, 'running');
+    this.#listener.tell(`replica ${seat.number} goes on`);
+  }
+
   async #hear(seat: Seat, child: ChildProcess, number: number, report: Report): Promise<void> {
     await this.#listener.heard(seat, report);
     child.send({ kind: 'taken', number } satisfies Order, () => {});
   }
 
   #died(seat: Seat): void {
+    clearInterval(seat.thawing);
+    seat.thawing = undefined;
     this.#become(seat, 'dead');
     this.#listener.died(seat);
     if (this.#isStopping) return;

@@ -3,7 +3,7 @@ export type Order =
   | { readonly kind: 'deliver'; readonly message: Delivery }
   /** The report of this number was taken in. */
   | { readonly kind: 'taken'; readonly number: number }
-  /** Stand still, as SIGSTOP does. */
+  /** Stand still, by SIGSTOP. */
   | { readonly kind: 'freeze' }
   | { readonly kind: 'stop' };
 
@@ -17,6 +17,8 @@ export interface Delivery {
 export type Report =
   | { readonly kind: 'ready' }
   | { readonly kind: 'failed'; readonly why: string }
+  /** It stood still, and goes on. */
+  | { readonly kind: 'thawed' }
   /** Answers a delivery. `mayPass`: another replica, or this one later, may well take it. */
   | { readonly kind: 'accepted'; readonly id: string }
   | { readonly kind: 'refused'; readonly id: string; readonly why: string; readonly mayPass: boolean }

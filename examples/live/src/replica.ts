@@ -17,8 +17,7 @@ process.on('disconnect', () => process.exit());
 
 const parent = new Parent((order) => {
   if (order.kind === 'deliver') void takeIn(order.message);
-  // Here, and not by the parent: a process frozen in the midst of a write keeps the file locked for all others.
-  else if (order.kind === 'freeze') process.kill(process.pid, 'SIGSTOP');
+  else if (order.kind === 'freeze') freeze();
   else void stop();
 });
 
@@ -83,6 +82,12 @@ async function takeIn(message: Delivery): Promise<void> {
     const mayPass = ['unavailable', 'timeout', 'stopped', 'not-started', 'lease-lost'].includes(code);
     await parent.tell({ kind: 'refused', id, why, mayPass });
   }
+}
+
+/** By itself, and not by the parent: a process frozen in the midst of a write keeps the file locked for all others. */
+function freeze(): void {
+  process.kill(process.pid, 'SIGSTOP');
+  void parent.tell({ kind: 'thawed' });
 }
 
 /** Leads whenever it is elected. There is nothing to do: the example only shows who leads. */
