@@ -4,7 +4,8 @@ import { type Delivery, LEADERSHIP, type Report } from './protocol.js';
 import type { Replica, ReplicaState } from './Supervisor.js';
 
 const LINES_A_CHAT = 60;
-const TURNS_FOR_MS = 90_000;
+const TURNS_FOR_MS = 60_000;
+const MOST_TURNS = 1_000;
 const LONGEST_TEXT = 200;
 const NOTICED_WITHIN_MS = 1_000;
 
@@ -52,6 +53,9 @@ export class Board {
   readonly #lines = new Map<string, Line[]>();
   readonly #chatOf = new Map<string, string>();
   readonly #now: () => number;
+  /** The running turn of each chat that has one. */
+  readonly #running = new Map<string, Turn>();
+  /** All that there are to show, the oldest first. */
   #turns: Turn[] = [];
 
   constructor(now: () => number = Date.now) {
@@ -75,16 +79,16 @@ export class Board {
         break;
       case 'handled':
         this.#proof.handled(report.chat, report.id, report.count);
-        this.#end((turn) => turn.replica === number && turn.id === report.id, 'handled');
+        this.#end(this.#turnOf(number, report), 'handled');
         break;
       case 'broken-off':
-        this.#end((turn) => turn.replica === number && turn.id === report.id, 'lost');
+        this.#end(this.#turnOf(number, report), 'lost');
         break;
     }
   }
 
   died({ number }: Replica): void {
-    this.#end((turn) => turn.replica === number, 'killed');
+    for (const turn of this.#running.values()) if (turn.replica === number) this.#end(turn, 'killed');
     // Whoever took the chat over may have been heard before the system told of the death.
     for (const turn of this.#turns) {
       const { replica, end, toMs = 0 } = turn;
@@ -94,10 +98,11 @@ export class Board {
 
   shown(chat: string, text: string): void {
     // The turns of a chat do not overlap: the answer is that of the one running.
-    const line = this.#lines.get(chat)?.findLast(({ state }) => state === 'running');
-    if (line === undefined) return;
-    this.#proof.shown(line.id);
-    line.answer = clip(text);
+    const id = this.#running.get(chat)?.id;
+    if (id === undefined) return;
+    this.#proof.shown(id);
+    const line = this.#line(id);
+    if (line !== undefined) line.answer = clip(text);
   }
 
   view(replicas: readonly Replica[], record: StoreView | undefined): View {
@@ -138,20 +143,27 @@ export class Board {
 
   #begin(replica: number, { id, chat, attempt }: Extract<Report, { kind: 'began' }>): void {
     // Whoever had the chat before and did not end is passed over.
-    this.#end((turn) => turn.chat === chat, 'lost');
+    this.#end(this.#running.get(chat), 'lost');
     const line = this.#line(id);
     if (line !== undefined) line.state = 'running';
-    this.#turns.push({ chat, id, replica, attempt, text: line?.text ?? '', fromMs: this.#now() });
+    const turn: Turn = { chat, id, replica, attempt, text: line?.text ?? '', fromMs: this.#now() };
+    this.#running.set(chat, turn);
+    this.#turns.push(turn);
+    if (this.#turns.length > 2 * MOST_TURNS) this.#turns = this.#turns.slice(-MOST_TURNS);
   }
 
-  #end(isMeant: (turn: Turn) => boolean, end: NonNullable<Turn['end']>): void {
-    for (const turn of this.#turns) {
-      if (turn.end !== undefined || !isMeant(turn)) continue;
-      turn.toMs = this.#now();
-      turn.end = end;
-      const line = this.#line(turn.id);
-      if (line !== undefined) line.state = end === 'handled' ? 'handled' : 'waiting';
-    }
+  #turnOf(replica: number, { id, chat }: { id: string; chat: string }): Turn | undefined {
+    const turn = this.#running.get(chat);
+    return turn?.replica === replica && turn.id === id ? turn : undefined;
+  }
+
+  #end(turn: Turn | undefined, end: NonNullable<Turn['end']>): void {
+    if (turn === undefined) return;
+    turn.toMs = this.#now();
+    turn.end = end;
+    this.#running.delete(turn.chat);
+    const line = this.#line(turn.id);
+    if (line !== undefined) line.state = end === 'handled' ? 'handled' : 'waiting';
   }
 
   #line(id: string): Line | undefined {

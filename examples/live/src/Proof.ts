@@ -13,8 +13,8 @@ export interface Counts {
 }
 
 interface Chat {
-  /** Ids, as they came in. */
-  readonly received: string[];
+  /** The place of each id, from 1, as they came in. */
+  readonly places: Map<string, number>;
   readonly handled: Set<string>;
   /** The place of the last one handled, from 1. */
   last: number;
@@ -32,10 +32,10 @@ export class Proof {
   received(chat: string, id: string): void {
     let entry = this.#chats.get(chat);
     if (entry === undefined) {
-      entry = { received: [], handled: new Set(), last: 0, inOrder: 0, excess: 0 };
+      entry = { places: new Map(), handled: new Set(), last: 0, inOrder: 0, excess: 0 };
       this.#chats.set(chat, entry);
     }
-    entry.received.push(id);
+    entry.places.set(id, entry.places.size + 1);
   }
 
   began(id: string, attempt: number): void {
@@ -50,8 +50,8 @@ export class Proof {
   /** `count` is the chat's own: how many of its messages changed its state. */
   handled(chat: string, id: string, count: number): void {
     const entry = this.#chats.get(chat);
-    const place = (entry?.received.indexOf(id) ?? -1) + 1;
-    if (entry === undefined || place === 0) return;
+    const place = entry?.places.get(id);
+    if (entry === undefined || place === undefined) return;
     entry.excess = Math.max(entry.excess, count - place);
     if (entry.handled.has(id)) return;
     entry.handled.add(id);
@@ -61,12 +61,12 @@ export class Proof {
 
   get counts(): Counts {
     const counts = { received: 0, handled: 0, inOrder: 0, lost: 0, doubled: 0, takenOver: this.#takenOver.size };
-    for (const { received, handled, last, inOrder, excess } of this.#chats.values()) {
-      counts.received += received.length;
+    for (const { places, handled, last, inOrder, excess } of this.#chats.values()) {
+      counts.received += places.size;
       counts.handled += handled.size;
       counts.inOrder += inOrder;
       counts.doubled += excess;
-      for (const id of received.slice(0, last)) if (!handled.has(id)) counts.lost++;
+      counts.lost += last - handled.size;
     }
     for (const times of this.#answers.values()) counts.doubled += times - 1;
     return counts;
