@@ -62,6 +62,27 @@ describe('piped input', { timeout: 60_000 }, () => {
     expect(code).toBe(0);
   });
 
+  test('of three chats, through kill after kill, each message is answered once and counted once by its chat', async () => {
+    const lines: string[] = [];
+    for (let i = 1; i <= 40; i++) {
+      for (const chat of ['ana', 'ben', 'cleo']) lines.push(`${chat}: ${i % 10 === 5 ? 'slow 0' : i}`);
+      if (i % 8 === 0) lines.push(`/kill ${(i / 8) % 3 || 3}`);
+      if (i === 10) lines.push('/freeze 3');
+      if (i === 20) lines.push('/thaw 3');
+    }
+    const { code, out } = await run(lines.join('\n'));
+
+    const counted = (chat: string) =>
+      [...out.matchAll(new RegExp(`^${chat}: .*message (\\d+) of`, 'gm'))].map(([, n]) => Number(n));
+    const each = [...Array(40).keys()].map((i) => i + 1);
+    expect({ ana: counted('ana'), ben: counted('ben'), cleo: counted('cleo') }).toEqual({
+      ana: each,
+      ben: each,
+      cleo: each,
+    });
+    expect(code).toBe(0);
+  });
+
   test('with every replica killed, the new ones answer', async () => {
     const { code, out } = await run('ana: hi\n/kill 1\n/kill 2\n/crash 3\nana: hey\n');
 

@@ -4,7 +4,12 @@ import { type Browser, chromium, type Locator, type Page } from 'playwright-core
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { Program } from './testing/Program.js';
 
-const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium';
+const CHROMIUM = [
+  process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+].find((path) => existsSync(path));
 /** Ignored by git; for a look. */
 const SCREENSHOTS = fileURLToPath(new URL('../screenshots/', import.meta.url));
 const SWITCHES = [
@@ -23,7 +28,7 @@ let page: Page;
 let address = '';
 
 beforeAll(async () => {
-  if (!existsSync(CHROMIUM)) throw new Error(`there is no ${CHROMIUM}: install Chromium, or set CHROMIUM_PATH`);
+  if (CHROMIUM === undefined) throw new Error('no Chromium is found: install it, or set CHROMIUM_PATH');
   mkdirSync(SCREENSHOTS, { recursive: true });
   browser = await chromium.launch({ executablePath: CHROMIUM, args: SWITCHES });
 }, 60_000);
