@@ -157,7 +157,8 @@ export class Supervisor {
     const child = fork(PROGRAM, [this.#path, `${seat.number}`, `${LEASE_MS}`], {
       // Nothing but answers goes to standard output.
       stdio: ['ignore', 2, 2, 'ipc'],
-      execArgv: [],
+      // Where Node's own SQLite is used, every process would say that it is new.
+      execArgv: ['--disable-warning=ExperimentalWarning'],
     });
     seat.child = child;
     seat.pid = child.pid;
