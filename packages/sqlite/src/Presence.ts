@@ -33,6 +33,7 @@ export class Presence {
   }
 
   note(instance: string): void {
+    this.make();
     writeFileSync(this.#noteOf(instance), JSON.stringify(this.#own));
   }
 
@@ -50,11 +51,10 @@ export class Presence {
     }
   }
 
-  /** Whether another replica on this path may be alive. Notes of those who surely are not are cleared away. */
-  hasOthers(instance: string): boolean {
+  /** Whether a replica that joined on this path may be alive. Notes of those who surely are not are cleared away. */
+  hasAny(): boolean {
     let isAnyAlive = false;
     for (const name of this.#notes()) {
-      if (name === `${short(instance)}.seat`) continue;
       const note = join(this.folder, name);
       if (this.#mayLive(note)) isAnyAlive = true;
       else rmSync(note, { force: true });

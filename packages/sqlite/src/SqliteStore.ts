@@ -14,7 +14,7 @@ import {
   transitions,
 } from '@botmesh/core/spi';
 import type { DriverName } from './driver.js';
-import { identityOf, type OpenFile, openFile, whileBusy } from './file.js';
+import { isCurrent, type OpenFile, openFile, whileBusy } from './file.js';
 import { view } from './inspect.js';
 import { Presence } from './Presence.js';
 import { bootId, hasEnded, ownIdentity, type ProcessIdentity } from './processes.js';
@@ -73,9 +73,7 @@ export class SqliteStore implements Store {
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
     const { instance } = request;
-    const answer = await this.#step(instance, (ledger, moment, pushes) =>
-      transitions.join(ledger, request, moment, pushes),
-    );
+    const answer = await this.#step((ledger, moment, pushes) => transitions.join(ledger, request, moment, pushes));
     if (answer.kind !== 'joined') return answer;
     this.#presence.note(instance);
     this.#subscribers.get(instance)?.waiting.begin(answer.epoch, answer.era);
@@ -84,16 +82,14 @@ export class SqliteStore implements Store {
 
   async apply(request: ApplyRequest): Promise<ApplyAnswer> {
     const { instance } = request;
-    const answer = await this.#step(instance, (ledger, moment, pushes) =>
-      transitions.apply(ledger, request, moment, pushes),
-    );
+    const answer = await this.#step((ledger, moment, pushes) => transitions.apply(ledger, request, moment, pushes));
     this.#subscribers.get(instance)?.waiting.afterApply(request, answer);
     return answer;
   }
 
   async beat(request: BeatRequest): Promise<BeatAnswer> {
     const { instance } = request;
-    const answer = await this.#step(instance, (ledger, moment, pushes) => {
+    const answer = await this.#step((ledger, moment, pushes) => {
       this.#buryEndedIn(ledger, moment, pushes);
       return transitions.beat(ledger, request, moment, pushes);
     });
@@ -103,7 +99,7 @@ export class SqliteStore implements Store {
   }
 
   async leave(request: LeaveRequest): Promise<void> {
-    await this.#step(request.instance, (ledger, moment, pushes) => transitions.leave(ledger, request, moment, pushes));
+    await this.#step((ledger, moment, pushes) => transitions.leave(ledger, request, moment, pushes));
     this.#presence.forgetSeat(request.instance);
   }
 
@@ -120,7 +116,7 @@ export class SqliteStore implements Store {
   }
 
   async inspect(): Promise<StoreView> {
-    const { sql } = await this.#open();
+    const { sql } = await this.#openCurrent();
     return view(sql, this.#time().nowMs);
   }
 
@@ -141,25 +137,26 @@ export class SqliteStore implements Store {
 
   // ── Steps ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #step<Answer>(instance: string, run: Run<Answer>): Promise<Answer> {
-    const file = await this.#open();
+  async #step<Answer>(run: Run<Answer>): Promise<Answer> {
+    const file = await this.#openCurrent();
     try {
-      return await whileBusy(this.#path, () => this.#transact(file, instance, run));
+      return await whileBusy(this.#path, () => this.#transact(file, run));
     } catch (error) {
       if (this.#file === file) this.#drop();
       throw error;
     }
   }
 
-  #transact<Answer>(file: OpenFile, instance: string, run: Run<Answer>): Answer {
+  #transact<Answer>(file: OpenFile, run: Run<Answer>): Answer {
     const pushes: Outgoing[] = [];
     file.sql.run('BEGIN IMMEDIATE');
     let answer: Answer;
     try {
-      if (identityOf(this.#path) !== file.identity) throw new Error(`SQLite: ${this.#path} was replaced.`);
+      // Again, now that nobody else writes: what is written to a file that is no longer there is lost.
+      if (!isCurrent(this.#path, file)) throw new Error(`SQLite: ${this.#path} was removed or replaced.`);
       const ledger = new SqliteLedger(file.sql, JSON.stringify(this.#own));
       const moment = { ...this.#time(), run: `${this.#boot} ${file.identity}` };
-      this.#noticeStart(ledger, instance, moment, pushes);
+      this.#noticeStart(ledger, moment, pushes);
       answer = run(ledger, moment, pushes);
       ledger.flush();
       file.sql.run('COMMIT');
@@ -172,13 +169,19 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * A new file, one put back, or one from before a reboot. If nobody else is at work on this path, all that is written in
-   * it is surely over, and there is nothing to wait out. Otherwise the step begins a new era, with its quarantine.
+   * A new file, one put back, or one from before a reboot. If nobody is at work on this path, all that is written in it is
+   * surely over, and there is nothing to wait out. Otherwise the step begins a new era, with its quarantine.
    */
-  #noticeStart(ledger: SqliteLedger, instance: string, moment: Moment, pushes: Outgoing[]): void {
-    if (ledger.run === moment.run || this.#presence.hasOthers(instance)) return;
+  #noticeStart(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
+    if (ledger.run === moment.run || this.#presence.hasAny()) return;
     ledger.run = moment.run;
     for (const { epoch } of ledger.live.values()) transitions.kill(ledger, epoch, moment, pushes);
+  }
+
+  /** The file that is at the path now: one that was removed, or put in its place, is another. */
+  async #openCurrent(): Promise<OpenFile> {
+    if (this.#file !== undefined && !isCurrent(this.#path, this.#file)) this.#drop();
+    return this.#open();
   }
 
   async #open(): Promise<OpenFile> {
@@ -213,7 +216,7 @@ export class SqliteStore implements Store {
   #makeWaiting(instance: string): Waiting {
     return new Waiting({
       look: (epoch, era, isWaiting) => this.#lookForGrants(instance, epoch, era, isWaiting),
-      bury: () => this.#buryEnded(instance),
+      bury: () => this.#buryEnded(),
       version: () => this.#file?.sql.get('PRAGMA data_version')?.data_version,
     });
   }
@@ -242,10 +245,10 @@ export class SqliteStore implements Store {
   // ── Processes that ended ───────────────────────────────────────────────────────────────────────────────────────────
 
   /** Looks whether a process with a seat has ended, and if so buries its replica. */
-  async #buryEnded(instance: string): Promise<void> {
+  async #buryEnded(): Promise<void> {
     const { sql } = await this.#open();
     if (ended(sql, this.#own).length === 0) return;
-    await this.#step(instance, (ledger, moment, pushes) => this.#buryEndedIn(ledger, moment, pushes));
+    await this.#step((ledger, moment, pushes) => this.#buryEndedIn(ledger, moment, pushes));
   }
 
   #buryEndedIn(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {

@@ -1,95 +1,111 @@
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Push } from '@botmesh/core/spi';
 import {
   type ConformanceMesh,
   type ConformanceSubject,
   coordinatorConformance,
+  demandSameAnswers,
   inboxConformance,
+  memoryStoreLab,
+  type StoreLab,
   stateConformance,
+  storeConformance,
   storeMesh,
   VirtualClock,
 } from '@botmesh/core/testing';
 import { beforeAll, describe, test } from 'vitest';
 import { findDriver } from './driver.js';
-import { openFile } from './file.js';
-import { SqliteStateStore, SqliteStore } from './index.js';
-import type { Wire } from './Wire.js';
+import { type HostTime, SqliteStateStore, SqliteStore } from './index.js';
+import { Bus, copyOf, makeFolder, removeDatabase } from './lab.test-support.js';
 
+// Loading takes real time, which a virtual clock would not wait for.
 beforeAll(async () => {
-  // Loading takes real time, which a virtual clock would not wait for.
   await findDriver();
 });
 
-interface Runnable {
-  readonly title: string;
-  readonly skip?: string;
-  run(): Promise<void>;
-}
-
-function declare(tests: readonly Runnable[]): void {
-  for (const each of tests) {
-    const { title, skip } = each;
-    test(skip === undefined ? title : `${title} (skipped: ${skip})`, { skip: skip !== undefined }, () => each.run());
+function declare(tests: readonly { title: string; skip?: string; run: () => Promise<void> }[]): void {
+  for (const { title, skip, run } of tests) {
+    test(skip === undefined ? title : `${title} (skipped: ${skip})`, { skip: skip !== undefined }, run);
   }
 }
 
-function folder(): { path: string; remove(): void } {
-  const made = mkdtempSync(join(tmpdir(), 'botmesh-sqlite-'));
-  return { path: join(made, 'mesh.db'), remove: () => rmSync(made, { recursive: true, force: true }) };
+/** A host's two clocks, moved together. */
+function hostClock(clock: VirtualClock): { time: () => HostTime; step: (ms: number) => void } {
+  let stepMs = 0;
+  return {
+    time: () => ({ nowMs: clock.monotonicMs() + stepMs, wallMs: clock.wallMs() + stepMs }),
+    step: (ms) => {
+      stepMs += ms;
+    },
+  };
 }
 
-/** Pushes between stores of this process, without the time a socket takes. */
-class Bus {
-  readonly #listeners = new Map<string, (push: Push) => void>();
-
-  makeWire(): Wire {
-    const own: string[] = [];
-    return {
-      listen: async (instance, onPush) => {
-        own.push(instance);
-        this.#listeners.set(instance, onPush);
-      },
-      send: (instance, push) => this.#listeners.get(instance)?.(push),
-      close: () => {
-        for (const instance of own.splice(0)) this.#listeners.delete(instance);
-      },
-    };
-  }
-}
-
-/** The tables on a real file, each replica with a connection of its own; the clock is virtual. */
+/** Tables in a real file, each replica with a connection of its own; the clock is virtual. */
 const subject: ConformanceSubject = {
   name: 'sqlite',
-  faults: ['stepClock'],
+  faults: ['stepClock', 'wipe', 'restart', 'rollback'],
   async open({ shards = 1, leaseMs = 12_000 } = {}): Promise<ConformanceMesh> {
-    const { path, remove } = folder();
+    const folder = makeFolder();
     const clock = new VirtualClock();
     const bus = new Bus();
-    let stepMs = 0;
+    const { time, step } = hostClock(clock);
+    const files = Array.from({ length: shards }, (_, shard) => `${folder.file}-${shard}`);
     return storeMesh({
       clock,
       leaseMs,
       shards,
-      createStore: (shard) =>
-        new SqliteStore({
-          path: `${path}${shard}`,
-          time: () => ({ nowMs: clock.monotonicMs() + stepMs, wallMs: clock.wallMs() + stepMs }),
-          makeWire: () => bus.makeWire(),
-        }),
+      createStore: (shard) => new SqliteStore({ path: files[shard]!, time, makeWire: bus.makeWire }),
       server: {
-        stepClock: (ms) => {
-          stepMs += ms;
+        stepClock: step,
+        wipe: () => {
+          files.forEach(removeDatabase);
+          // As long as it takes at the least: stamps of one moment are told apart by the counter that is gone.
+          step(1);
+        },
+        restart: async () => {
+          for (const file of files) (await copyOf(file))();
+        },
+        snapshot: async () => {
+          const putBack = await Promise.all(files.map(copyOf));
+          return () => {
+            for (const each of putBack) each();
+          };
         },
       },
-      close: remove,
+      close: folder.remove,
     });
   },
 };
 
+async function storeLab(): Promise<StoreLab> {
+  const folder = makeFolder();
+  const bus = new Bus();
+  const { time, step } = hostClock(new VirtualClock());
+  const store = new SqliteStore({ path: folder.file, time, makeWire: bus.makeWire });
+  return {
+    store,
+    moveClock: step,
+    wipe: () => removeDatabase(folder.file),
+    restart: async () => (await copyOf(folder.file))(),
+    snapshot: () => copyOf(folder.file),
+    close: async () => {
+      await store.close();
+      folder.remove();
+    },
+  };
+}
+
 describe('sqlite', () => {
   declare([...coordinatorConformance(subject), ...inboxConformance(subject)]);
+});
+
+describe('sqlite, step by step', () => {
+  declare(storeConformance({ name: 'sqlite', open: storeLab, can: ['moveClock', 'restart', 'wipe', 'snapshot'] }));
+
+  const lists = Number(process.env.BOTMESH_LISTS ?? 40);
+  test(`${lists} random lists of steps are answered as the reference answers them`, async () => {
+    for (let seed = 1; seed <= lists; seed++) {
+      await demandSameAnswers({ reference: memoryStoreLab, subject: storeLab, seed, steps: 60 });
+    }
+  }, 120_000);
 });
 
 describe('sqlite state', () => {
@@ -97,20 +113,17 @@ describe('sqlite state', () => {
     stateConformance({
       name: 'sqlite',
       async open() {
-        const { path, remove } = folder();
-        const store = new SqliteStateStore({ path });
-        const other = new SqliteStateStore({ path });
-        return {
-          store,
-          other,
-          async close() {
-            await Promise.all([store.close(), other.close()]);
-            remove();
-          },
+        const folder = makeFolder();
+        const [store, other] = [
+          new SqliteStateStore({ path: folder.file }),
+          new SqliteStateStore({ path: folder.file }),
+        ];
+        const close = async (): Promise<void> => {
+          await Promise.all([store.close(), other.close()]);
+          folder.remove();
         };
+        return { store, other, close };
       },
     }),
   );
 });
-void copyFileSync;
-void openFile;

@@ -121,18 +121,24 @@ function mutable({ owner, fence, era, batch, offered, message }: LedgerEntry): s
 /** The queues by key. A queue is the rows of its key, in the order of their seqs. */
 export class Queues {
   readonly #entries: Entries;
+  /** One object a queue: what one part of a step takes out of it, the other parts must see. */
+  readonly #known = new Map<string, SqliteQueue>();
 
   constructor(entries: Entries) {
     this.#entries = entries;
   }
 
   get(key: string): LedgerQueue | undefined {
-    const head = this.#entries.head(key);
-    return head === undefined ? undefined : new SqliteQueue(this.#entries, key, head);
+    let queue = this.#known.get(key);
+    if (queue === undefined) {
+      queue = new SqliteQueue(this.#entries, key);
+      this.#known.set(key, queue);
+    }
+    return queue.at(0) === undefined ? undefined : queue;
   }
 
   has(key: string): boolean {
-    return this.#entries.head(key) !== undefined;
+    return this.get(key) !== undefined;
   }
 
   set(_key: string, queue: LedgerQueue): this {
@@ -150,12 +156,12 @@ export class Queues {
 class SqliteQueue implements LedgerQueue {
   readonly #entries: Entries;
   readonly #key: string;
+  /** Undefined when it has to be looked up. */
   #head: LedgerEntry | undefined;
 
-  constructor(entries: Entries, key: string, head: LedgerEntry) {
+  constructor(entries: Entries, key: string) {
     this.#entries = entries;
     this.#key = key;
-    this.#head = head;
   }
 
   at(index: number): LedgerEntry | undefined {

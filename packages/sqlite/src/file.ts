@@ -39,7 +39,9 @@ export async function openFile(path: string, wanted?: DriverName): Promise<OpenF
     database.exec('PRAGMA busy_timeout = 2; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0');
     const sql = new Sql(database);
     const sqliteVersion = String(sql.get('SELECT sqlite_version() AS v')?.v);
-    return { database, sql, identity: identityOf(path), sqliteVersion };
+    const identity = identityOf(path);
+    if (identity === undefined) throw new Error(`SQLite: ${path} was removed while it was opened.`);
+    return { database, sql, identity, sqliteVersion };
   } catch (error) {
     database.close();
     if (isNoDatabase(error)) {
@@ -49,10 +51,14 @@ export async function openFile(path: string, wanted?: DriverName): Promise<OpenF
   }
 }
 
-/** Which file is at `path` now; throws when there is none. */
-export function identityOf(path: string): string {
-  const { dev, ino } = statSync(path, { bigint: true });
-  return `${dev}:${ino}`;
+/** Whether `file` is still what is at `path`. */
+export function isCurrent(path: string, file: OpenFile): boolean {
+  return identityOf(path) === file.identity;
+}
+
+function identityOf(path: string): string | undefined {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? undefined : `${found.dev}:${found.ino}`;
 }
 
 /** How long a step goes on trying while others hold the file. */
