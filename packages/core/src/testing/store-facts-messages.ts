@@ -1,13 +1,12 @@
 import { timing } from '../coordination/timing.js';
 import { assertEqual } from './assertions.js';
-import { beatOn, LEASE_MS, StoreClient } from './StoreClient.js';
+import { beatOn, joined, LEASE_MS, StoreClient } from './StoreClient.js';
 import type { StoreFact } from './store-fact.js';
 import type { StoreLab } from './store-lab.js';
 
 const anyTime = (show: (lab: StoreLab) => Promise<void>): StoreFact => ({ needs: [], show });
 const inTime = (show: (lab: StoreLab) => Promise<void>): StoreFact => ({ needs: ['moveClock'], show });
 
-const joined = StoreClient.joined;
 const { beatMs } = timing(LEASE_MS);
 
 /** What a store does with messages. */

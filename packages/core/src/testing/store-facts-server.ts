@@ -1,6 +1,6 @@
 import { timing } from '../coordination/timing.js';
 import { assertEqual } from './assertions.js';
-import { LEASE_MS, StoreClient } from './StoreClient.js';
+import { joined, LEASE_MS } from './StoreClient.js';
 import type { StoreAbility, StoreFact } from './store-fact.js';
 import type { StoreLab } from './store-lab.js';
 
@@ -9,7 +9,6 @@ const needs = (ability: StoreAbility, show: (lab: StoreLab) => Promise<void>): S
   show,
 });
 
-const joined = StoreClient.joined;
 const { quarantineMs } = timing(LEASE_MS);
 
 /** What a store does after it may have lost writes. */

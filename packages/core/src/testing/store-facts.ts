@@ -1,6 +1,6 @@
 import { timing } from '../coordination/timing.js';
 import { assertEqual } from './assertions.js';
-import { beatOn, CONFIG, LEASE_MS, StoreClient } from './StoreClient.js';
+import { beatOn, CONFIG, joined, LEASE_MS, StoreClient } from './StoreClient.js';
 import type { StoreFact } from './store-fact.js';
 import { MESSAGE_FACTS } from './store-facts-messages.js';
 import { SERVER_FACTS } from './store-facts-server.js';
@@ -9,7 +9,6 @@ import type { StoreLab } from './store-lab.js';
 const anyTime = (show: (lab: StoreLab) => Promise<void>): StoreFact => ({ needs: [], show });
 const inTime = (show: (lab: StoreLab) => Promise<void>): StoreFact => ({ needs: ['moveClock'], show });
 
-const joined = StoreClient.joined;
 const { gapMs, beatMs } = timing(LEASE_MS);
 
 const FACTS: Record<string, StoreFact> = {
