@@ -56,9 +56,13 @@ export class Wakes {
     await unsubscribe?.().catch(() => {});
   }
 
-  #subscribe(instance: string): Promise<(() => Promise<void>) | Error> {
+  async #subscribe(instance: string): Promise<(() => Promise<void>) | Error> {
     const { clock, limitMs, onPush, store } = this.#options;
-    return answerWithin(clock, limitMs, () => store.subscribe(instance, onPush));
+    const subscribing = store.subscribe(instance, (push) => onPush(push));
+    const answer = await answerWithin(clock, limitMs, () => subscribing);
+    // Given up, it may come about all the same: nobody would ever end it.
+    if (answer instanceof Error) void subscribing.then((late) => late()).catch(() => {});
+    return answer;
   }
 
   async #renew(instance: string): Promise<void> {
