@@ -206,6 +206,8 @@ function compareView(step: Step, me: Row, request: BeatRequest): Grant[] {
     if (ticket.fence === 0) deliver(step, entry);
     else if (!confirm(step, entry, ticket)) lost.push(ticket);
   }
+  // As a rule the caller knows all it has: nothing to disown.
+  if (listed.size === me.tickets.size) return lost;
   for (const entry of [...me.tickets.values()]) {
     if (listed.has(entry.seq) || entry.offered || entry.batch > request.answered) continue;
     disown(step, me, entry);
