@@ -1,4 +1,4 @@
-import { Bot } from '@botmesh/core';
+import { Bot, CoordinationUnavailableError } from '@botmesh/core';
 import type { Intake } from '@botmesh/core/spi';
 import { MemoryCoordinator, MemoryMesh } from '@botmesh/core/testing';
 import { type Memory, teach } from './bot.js';
@@ -15,6 +15,8 @@ interface Replica {
   state: 'running' | 'frozen' | 'crashed';
   /** Called when it is thawed. */
   whenThawed: (() => void)[];
+  /** Called when it is frozen: for each line that is being handed to it. */
+  readonly whenFrozen: Set<() => void>;
 }
 
 /** A few replicas of one bot, and what may befall them. */
@@ -25,7 +27,9 @@ export class Cluster {
   readonly #replicas: Replica[] = [];
   readonly #replacements = new Set<NodeJS.Timeout>();
   #turn = 0;
+  /** Not empty iff a line waits because no replica takes any. */
   #whenRunning: (() => void)[] = [];
+  #whenOut: (() => void)[] = [];
 
   constructor(platform: Platform, tell: (notice: string) => void) {
     this.#platform = platform;
@@ -47,10 +51,21 @@ export class Cluster {
     for (;;) {
       for (let i = 0; i < this.#replicas.length; i++) {
         const replica = this.#replicas[this.#turn++ % this.#replicas.length];
-        if (replica?.state === 'running' && replica.provider.intake !== undefined) return replica.provider.intake;
+        const intake = replica?.provider.intake;
+        if (replica?.state === 'running' && intake !== undefined)
+          return (message) => handOver(replica, () => intake(message));
       }
-      await new Promise<void>((resolve) => this.#whenRunning.push(resolve));
+      await new Promise<void>((resolve) => {
+        if (this.#whenRunning.push(resolve) === 1) this.#tell('no replica runs: what you write waits until one does');
+        for (const out of this.#whenOut.splice(0)) out();
+      });
     }
+  }
+
+  /** Resolves when a line has to wait because no replica takes any. */
+  outOfReplicas(): Promise<void> {
+    if (this.#whenRunning.length > 0) return Promise.resolve();
+    return new Promise((resolve) => this.#whenOut.push(resolve));
   }
 
   /** Ends a replica without a word. A new one takes its seat after a moment. */
@@ -80,6 +95,7 @@ export class Cluster {
     }
     replica.state = 'frozen';
     this.#mesh.freeze(replica.coordinator);
+    for (const giveUp of replica.whenFrozen) giveUp();
     this.#tell(`replica ${number} is frozen; what it has is taken over when its lease of ${LEASE_MS / 1000} s is over`);
   }
 
@@ -122,12 +138,23 @@ export class Cluster {
     const provider = this.#platform.connect();
     const coordinator = new MemoryCoordinator({ mesh: this.#mesh, replicaId: `${number}`, leaseMs: LEASE_MS });
     const bot = new Bot<Memory>({ provider, coordinator, log: this.#tell });
-    const replica: Replica = { number, bot, coordinator, provider, state: 'running', whenThawed: [] };
+    const replica: Replica = {
+      number,
+      bot,
+      coordinator,
+      provider,
+      state: 'running',
+      whenThawed: [],
+      whenFrozen: new Set(),
+    };
     bot.use(async (ctx, next) => {
       await next();
       this.#platform.settled(ctx.message.id);
     });
-    teach(bot, (ms, signal) => sleep(replica, ms, signal));
+    teach(bot, (ms, signal) => {
+      this.#tell(`replica ${number} is at work on it`);
+      return sleep(replica, ms, signal);
+    });
     coordinator.on('parked', ({ id }) => this.#platform.settled(id));
     await bot.start();
     return replica;
@@ -153,6 +180,23 @@ export class Cluster {
       this.#tell(`there is no replica ${number}: give a number from 1 to ${this.#replicas.length}`);
     return replica;
   }
+}
+
+/** Gives up on a replica that freezes meanwhile, as a load balancer does on a server that does not answer. */
+function handOver<T>(replica: Replica, take: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void =>
+      reject(new CoordinationUnavailableError('unavailable', `replica ${replica.number} does not answer`));
+    // It may have been frozen since it was chosen.
+    if (replica.state === 'frozen') {
+      giveUp();
+      return;
+    }
+    replica.whenFrozen.add(giveUp);
+    void take()
+      .then(resolve, reject)
+      .finally(() => replica.whenFrozen.delete(giveUp));
+  });
 }
 
 /** Ends early when the turn is lost, and not while the replica is frozen: then nothing in its process would run. */

@@ -1,10 +1,12 @@
-import type { Intake, Provider } from '@botmesh/core/spi';
+import type { IncomingMessage, Intake, Provider } from '@botmesh/core/spi';
 
 /** The chat platform of this example: lines come in, answers go to `print`. All replicas are connected to it. */
 export class Platform {
   readonly #print: (line: string) => Promise<void>;
   readonly #printed = new Set<string>();
   readonly #open = new Set<string>();
+  /** The last line of each chat that no replica has taken in yet. */
+  readonly #handing = new Map<string, Promise<void>>();
   #lines = 0;
   #whenAnswered: (() => void)[] = [];
 
@@ -36,19 +38,22 @@ export class Platform {
     };
   }
 
-  /** Hands a line to replicas until one has taken it in. The id keeps it from being taken in twice. */
-  async deliver(chat: string, text: string, next: () => Promise<Intake>): Promise<void> {
-    const id = `line ${++this.#lines}`;
-    this.#open.add(id);
-    for (;;) {
-      const intake = await next();
-      try {
-        await intake({ id, chat, text });
-        return;
-      } catch (error) {
-        if (!isPassing(error)) throw error;
-      }
-    }
+  /**
+   * Hands a line to replicas until one has taken it in, after the lines of its chat that came before. The id keeps it
+   * from being taken in twice.
+   */
+  deliver(chat: string, text: string, next: () => Promise<Intake>): Promise<void> {
+    const message = { id: `line ${++this.#lines}`, chat, text };
+    this.#open.add(message.id);
+    const before = this.#handing.get(chat) ?? Promise.resolve();
+    const delivered = before.then(() => handOver(message, next));
+    const ended = delivered
+      .catch(() => {})
+      .then(() => {
+        if (this.#handing.get(chat) === ended) this.#handing.delete(chat);
+      });
+    this.#handing.set(chat, ended);
+    return delivered;
   }
 
   settled(id: string | undefined): void {
@@ -62,6 +67,18 @@ export class Platform {
   answered(): Promise<void> {
     if (this.#open.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#whenAnswered.push(resolve));
+  }
+}
+
+async function handOver(message: IncomingMessage, next: () => Promise<Intake>): Promise<void> {
+  for (;;) {
+    const intake = await next();
+    try {
+      await intake(message);
+      return;
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+    }
   }
 }
 

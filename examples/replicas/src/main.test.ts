@@ -1,4 +1,5 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from './command.js';
@@ -82,6 +83,40 @@ describe('piped input', () => {
     expect(code).toBe(0);
   });
 
+  test('lines that come while every replica is frozen are read on, and answered in order once one goes on', async () => {
+    const lines = ['/freeze 1', '/freeze 2', '/freeze 3', 'ana: one', 'ben: hi', 'ana: two', '/thaw 1', 'ana: three'];
+    const { code, out, err } = await run(`${lines.join('\n')}\n`);
+
+    expect(answers(out)).toEqual({
+      ana: ['You said: one', 'You said: two', 'You said: three'],
+      ben: ['Hello!'],
+    });
+    expect(err).toMatch(/no replica runs.*\nreplica 1 goes on/);
+    expect(code).toBe(0);
+  });
+
+  test('lines that wait at the end of the input, with every replica frozen, are answered', async () => {
+    const { code, out } = await run('/freeze 1\n/freeze 2\n/freeze 3\nana: hi\nana: hey\n');
+
+    expect(answers(out)).toEqual({ ana: ['Hello!', 'Hello!'] });
+    expect(code).toBe(0);
+  });
+
+  test('a replica frozen again at once holds up no line', async () => {
+    const freeze = '/freeze 1\n/freeze 2\n/freeze 3\n';
+    const { code, out } = await run(`${freeze}ana: hi\n/thaw 1\n/freeze 1\nana: hey\n/thaw 2\nana: hello\n`);
+
+    expect(answers(out)).toEqual({ ana: ['Hello!', 'Hello!', 'Hello!'] });
+    expect(code).toBe(0);
+  });
+
+  test('which replica is at work on a slow answer is told', async () => {
+    const { out, err } = await run('ana: slow 1\n');
+
+    const [, number] = /^replica (\d) is at work on it$/m.exec(err) ?? [];
+    expect(out).toContain(`(replica ${number}, `);
+  });
+
   test('a line of a megabyte is answered', async () => {
     const { code, out } = await run(`ana: ${'x'.repeat(1_000_000)}\nana: hi\n`);
 
@@ -117,6 +152,27 @@ describe('piped input', () => {
     expect(code).toBe(0);
   });
 });
+
+// `script` of util-linux gives the program a terminal.
+const hasTerminal = spawnSync('script', ['--version']).stdout?.includes('util-linux') === true;
+
+test.skipIf(!hasTerminal)(
+  'on a terminal the first Ctrl-C says what it waits for, and how to leave at once',
+  async () => {
+    const child = spawn('script', ['-qec', `"${process.execPath}" "${program}"`, '/dev/null'], { timeout: 15_000 });
+    let out = '';
+    const keys = ['slow 1\r', '\u0003'];
+    child.stdout.on('data', (chunk: Buffer) => {
+      out += chunk.toString();
+      const isDue = keys.length === 2 ? out.includes('Write "hi"') : /is at work on it/.test(out);
+      if (isDue && keys.length > 0) child.stdin.write(keys.shift() ?? '');
+    });
+    const code = await new Promise((resolve) => child.on('close', resolve));
+
+    expect(out).toMatch(/waiting for 1 answer; Ctrl-C again to leave.*That took 1 s\./s);
+    expect(code).toBe(0);
+  },
+);
 
 test('on a terminal a line without a chat’s name belongs to the chat you', () => {
   expect(parse('hi', 'you')).toEqual({ kind: 'message', chat: 'you', text: 'hi' });

@@ -29,6 +29,7 @@ if (isChat)
   void write(process.stderr, `${SIZE} replicas of one bot. Write "hi", "signup", "slow 5" or "ana: hi"; ${HELP}.`);
 await follow(input);
 cluster.thawIfAllFrozen();
+if (isChat && platform.unanswered > 0) await write(process.stderr, `  [${waitingFor(platform.unanswered)}]`);
 await platform.answered();
 await cluster.stop();
 
@@ -40,7 +41,11 @@ async function follow(lines: Interface): Promise<void> {
     const command = parse(line, isChat ? 'you' : undefined);
     switch (command.kind) {
       case 'message':
-        await platform.deliver(command.chat, command.text, () => cluster.next());
+        // Without waiting for a replica where none runs: a later line may thaw one.
+        await Promise.race([
+          platform.deliver(command.chat, command.text, () => cluster.next()),
+          cluster.outOfReplicas(),
+        ]);
         break;
       case 'crash':
       case 'freeze':
@@ -63,6 +68,11 @@ async function follow(lines: Interface): Promise<void> {
     }
     if (isChat && isOpen) input.prompt();
   }
+}
+
+/** The first Ctrl-C ends the input only, and would look like nothing. */
+function waitingFor(answers: number): string {
+  return `waiting for ${answers} answer${answers === 1 ? '' : 's'}; Ctrl-C again to leave`;
 }
 
 /** Resolves when the line is out. On a terminal, what is being typed is kept below it. */
