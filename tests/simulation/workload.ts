@@ -300,7 +300,8 @@ function judge(life: Life, what: string, error: unknown, limits: Limits, askedAt
     return false;
   }
   if (['lease-lost replaced', 'lease-lost stopped', 'lease-lost expired', 'stopped', 'not-started'].includes(kind)) {
-    if (!life.isOver && !life.isStopping && !(life.wasStopped && kind === 'lease-lost stopped'))
+    const isBetween = life.isOver || life.isStopping || life.isStarting;
+    if (!isBetween && !(life.wasStopped && kind === 'lease-lost stopped'))
       world.violate(`${life.name} ${what}: ${String(error)}, although it runs`);
     return false;
   }
