@@ -23,6 +23,9 @@ import { warnings } from './warnings.js';
 
 const DRAIN_MS = 10_000;
 
+/** Which Bot runs on a coordinator. */
+const users = new WeakMap<Coordinator, object>();
+
 export interface StopOptions {
   /** How long running turns may take to end, in milliseconds. Default 10,000. */
   drainMs?: number;
@@ -110,6 +113,7 @@ export class Bot<S extends object = ChatState> {
    * what the provider throws. With no hook, errors are logged.
    */
   onError(hook: ErrorHook): this {
+    if (typeof hook !== 'function') throw new ConfigError(`bot.onError(): expected a function, found ${typeof hook}.`);
     this.#hooks.push(hook);
     return this;
   }
@@ -156,6 +160,7 @@ export class Bot<S extends object = ChatState> {
   };
 
   async #start(): Promise<void> {
+    this.#claim();
     for (const line of warnings(this.#options)) this.#log(line);
     this.#health = 'starting';
     try {
@@ -166,7 +171,7 @@ export class Bot<S extends object = ChatState> {
     } catch (error) {
       this.#stopping.abort();
       this.#health = 'stopped';
-      await this.#attempt('coordinator.stop()', () => this.#coordinator.stop());
+      await this.#leave();
       throw error;
     }
     if (this.#health === 'starting') this.#health = 'ready';
@@ -174,6 +179,26 @@ export class Bot<S extends object = ChatState> {
     this.#early = undefined;
     for (const work of early) this.#begin(work);
     void this.#provider.ended?.then(() => this.#end());
+  }
+
+  /** Two Bots of one coordinator would be handed each other's messages, and the first stop would end both. */
+  #claim(): void {
+    if (!users.has(this.#coordinator)) {
+      users.set(this.#coordinator, this);
+      return;
+    }
+    this.#stopping.abort();
+    this.#health = 'stopped';
+    throw new ConfigError(
+      'bot.start(): another Bot runs on this coordinator. Give each Bot a coordinator of its own, with the same backend.',
+    );
+  }
+
+  /** Stops the coordinator, unless another Bot runs on it. */
+  async #leave(): Promise<void> {
+    if ((users.get(this.#coordinator) ?? this) !== this) return;
+    await this.#attempt('coordinator.stop()', () => this.#coordinator.stop());
+    users.delete(this.#coordinator);
   }
 
   #status(): Health {
@@ -197,7 +222,7 @@ export class Bot<S extends object = ChatState> {
     if (this.#exclusive === undefined) await this.#attempt('provider.stop()', () => this.#provider.stop());
     await this.#exclusive;
     await this.#drained;
-    await this.#attempt('coordinator.stop()', () => this.#coordinator.stop());
+    await this.#leave();
     if (this.#exclusive === undefined) await this.#attempt('provider.close()', () => this.#provider.close?.());
     this.#health = 'stopped';
   }

@@ -32,6 +32,7 @@ export function kindOf(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   if (typeof value !== 'object') return typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`;
+  if (isPlainObject(value)) return 'an object';
   return `a ${(value.constructor as { name?: string } | undefined)?.name ?? 'class instance'}`;
 }
 
