@@ -71,6 +71,8 @@ export class Seat {
   readonly #former = new Map<number, LeaseLostReason>();
 
   #phase: Phase = 'off';
+  /** How many answers, timers and pushes are being taken in at this moment. Not 0 only while listeners may be called. */
+  #busy = 0;
   #instance = '';
   #epoch = 0;
   #firstEpoch = 0;
@@ -89,22 +91,22 @@ export class Seat {
     this.#store = store;
     this.#settings = host.settings;
     const { clock, timing } = this.#settings;
-    this.#lease = new Lease(clock, timing.trustMs, () => this.#lapse());
+    this.#lease = new Lease(clock, timing.trustMs, () => this.#takeIn(() => this.#lapse()));
     this.#batches = new Batches({
       clock,
       attemptMs: timing.attemptMs,
       canSend: () => (this.#phase === 'joined' && !this.isDown) || this.#phase === 'leaving',
       send: (batch, ops) => this.#sendBatch(batch, ops),
-      onAnswer: (answer, pending) => this.#onApplied(answer, pending),
+      onAnswer: (answer, pending) => this.#takeIn(() => this.#onApplied(answer, pending)),
       onFailure: (error) => this.#onFailure(error),
     });
     this.#heartbeat = new Heartbeat({
       clock,
       timing,
-      send: () => this.#sendBeat(),
-      onAnswer: (answer, sentAt) => this.#onBeat(answer, sentAt),
+      send: () => this.#takeIn(() => this.#sendBeat()),
+      onAnswer: (answer, sentAt) => this.#takeIn(() => this.#onBeat(answer, sentAt)),
       onFailure: (error) => this.#onFailure(error),
-      onLate: (lateMs) => host.emit('late', { lateMs }),
+      onLate: (lateMs) => this.#takeIn(() => host.emit('late', { lateMs })),
     });
     this.#tickets = new Tickets({
       settings: this.#settings,
@@ -117,10 +119,10 @@ export class Seat {
       clock,
       store,
       limitMs: timing.beatMs,
-      onPush: (push) => this.#onPush(push),
+      onPush: (push) => this.#takeIn(() => this.#onPush(push)),
       onDegraded: () => host.emit('wakeDegraded', {}),
     });
-    this.#backend = new Reachability(clock, timing.attemptMs, () => this.#goDown());
+    this.#backend = new Reachability(clock, timing.attemptMs, () => this.#takeIn(() => this.#goDown()));
   }
 
   get epoch(): number {
@@ -163,7 +165,7 @@ export class Seat {
 
   #abandonStart(phase: 'off' | 'replaced', error: Error): Error {
     this.#phase = phase;
-    this.#drop(phase === 'off' ? 'stopped' : 'replaced');
+    this.#drop(error);
     void this.#detach();
     return error;
   }
@@ -185,7 +187,7 @@ export class Seat {
     };
     const answer = await answerWithin(clock, timing.beatMs, () => this.#store.join(request));
     if (answer instanceof Error || answer.kind !== 'joined') return answer;
-    if (this.#phase === 'joining' && this.#instance === instance) this.#sitDown(answer, sentAt);
+    if (this.#phase === 'joining' && this.#instance === instance) this.#takeIn(() => this.#sitDown(answer, sentAt));
     else void this.#store.leave({ epoch: answer.epoch, instance }).catch(() => {});
     return answer;
   }
@@ -197,8 +199,10 @@ export class Seat {
     this.#phase = 'joined';
     this.#beats = 0;
     this.#noteEra(answer.era, answer.quarantined);
+    if (this.#phase !== 'joined') return;
     this.#trust(sentAt);
-    this.#heartbeat.schedule(sentAt, this.#nextBeatMs(sentAt));
+    // The first heartbeat takes the name from an older start: a join alone may be late, of a start that is over.
+    this.beatNow();
     this.#batches.kick();
   }
 
@@ -210,6 +214,8 @@ export class Seat {
 
   /** Ends what is held, hands everything over, and lets go of the store. Bounded by the lease; never rejects. */
   async stop(): Promise<void> {
+    // Called by a listener in the midst of an answer: what is under way there would go on with a seat that is gone.
+    while (this.#busy > 0) await Promise.resolve();
     if (this.#phase === 'off' || this.#phase === 'leaving') return;
     const wasJoined = this.#phase === 'joined';
     const { clock, timing } = this.#settings;
@@ -220,7 +226,7 @@ export class Seat {
     for (const pending of this.#batches.recall(isTaking)) pending.reject(new LeaseLostError('stopped'));
     if (wasJoined) await this.#handOver(untilMs);
     this.#remember('stopped');
-    this.#drop('stopped');
+    this.#drop(new LeaseLostError('stopped'));
     await this.#detach();
     if (this.#phase === 'leaving') this.#phase = 'off';
   }
@@ -245,7 +251,7 @@ export class Seat {
     this.#stopClocks();
     this.#tickets.endAll('expired', 'superseded');
     this.#remember('superseded');
-    this.#drop('superseded');
+    this.#drop(new LeaseLostError('superseded'));
     void this.#detach();
   }
 
@@ -257,7 +263,7 @@ export class Seat {
     this.#stopClocks();
     this.#tickets.endAll('replaced');
     this.#remember('replaced');
-    this.#drop('replaced');
+    this.#drop(new LeaseLostError('replaced'));
     void this.#store.leave(request).catch(() => {});
     this.#host.wasReplaced();
   }
@@ -305,9 +311,9 @@ export class Seat {
   }
 
   /** Nothing is on its way any more, and nobody waits for it. */
-  #drop(reason: LeaseLostReason): void {
+  #drop(error: Error): void {
     for (const pending of this.#batches.reset()) {
-      if (isTaking(pending)) pending.reject(new LeaseLostError(reason));
+      if (isTaking(pending)) pending.reject(error);
       else pending.settle(null);
     }
     this.#backend.reset();
@@ -363,10 +369,12 @@ export class Seat {
     if (answer.era !== this.#era) this.#tickets.keepListed(this.#view);
     this.#noteEra(answer.era, answer.quarantined);
     for (const ticket of answer.lost) this.#tickets.onLost(ticket);
+    if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
     this.#trust(sentAt);
     this.#onNews(answer.news, answer.era);
     this.#wakes.expectPing(this.#instance);
     this.#batches.kick();
+    if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
     return answer.more ? 0 : this.#nextBeatMs(sentAt);
   }
 
@@ -497,7 +505,7 @@ export class Seat {
     }
     // Nothing of it was done. It is carried over with the rest, or ends with it.
     this.#batches.putBack(pending);
-    if (this.#phase === 'leaving') this.#drop('stopped');
+    if (this.#phase === 'leaving') this.#drop(new LeaseLostError('stopped'));
     else if (answer.kind === 'replaced') this.endReplaced();
     else this.#superseded();
   }
@@ -556,6 +564,16 @@ export class Seat {
    */
   #believes(era: number): boolean {
     return era === this.#era && this.#lease.check();
+  }
+
+  /** Runs what may call listeners, so that a stop() of theirs waits until it is done. */
+  #takeIn<T>(run: () => T): T {
+    this.#busy += 1;
+    try {
+      return run();
+    } finally {
+      this.#busy -= 1;
+    }
   }
 
   // ── Small things ───────────────────────────────────────────────────────────────────────────────────────────────────

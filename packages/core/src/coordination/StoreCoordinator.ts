@@ -39,6 +39,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
   /** Counts starts and stops: a start that was overtaken may not join, nor end a newer one. */
   #generation = 0;
   #stopping: Promise<void> | undefined;
+  #whenDead: ((error: Error) => void)[] = [];
   #wasReplaced = false;
   #downSinceMs: number | undefined;
 
@@ -68,7 +69,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
 
   start(): Promise<void> {
     if (this.#wasReplaced) return Promise.reject(new LeaseLostError('replaced'));
-    this.#starting ??= this.#start();
+    this.#starting ??= this.#orDie(this.#start());
     return this.#starting;
   }
 
@@ -93,7 +94,10 @@ export class StoreCoordinator implements Coordinator, Inbox {
     this.#starting = undefined;
     this.#generation += 1;
     this.#downSinceMs = undefined;
-    const stopping = Promise.all([this.#stopping, ...this.#seats.map((seat) => seat.stop())]).then(() => {});
+    // A crash meanwhile leaves nothing to stop.
+    const stopping = this.#orDie(
+      Promise.all([this.#stopping, ...this.#seats.map((seat) => seat.stop())]).then(() => {}),
+    ).catch(() => {});
     this.#stopping = stopping;
     return stopping;
   }
@@ -104,7 +108,20 @@ export class StoreCoordinator implements Coordinator, Inbox {
     this.#starting?.catch(() => {});
     this.#starting = undefined;
     for (const seat of this.#seats) seat.die();
+    const error = new LifecycleError('stopped', 'The replica crashed meanwhile.');
+    for (const end of this.#whenDead.splice(0)) end(error);
     return epochs;
+  }
+
+  /** As `promise`, but a crash ends it: what a dead replica waits for never comes. */
+  #orDie(promise: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#whenDead.push(reject);
+      const forget = (): void => {
+        this.#whenDead = this.#whenDead.filter((each) => each !== reject);
+      };
+      promise.finally(forget).then(resolve, reject);
+    });
   }
 
   reserve(key: string): Promise<Ticket> {
@@ -128,7 +145,8 @@ export class StoreCoordinator implements Coordinator, Inbox {
     });
   }
 
-  acquireTurn(ticket: Ticket, options: AcquireTurnOptions = {}): Promise<ChatTurn> {
+  acquireTurn(ticket: Ticket, wanted?: AcquireTurnOptions | null): Promise<ChatTurn> {
+    const options = wanted ?? {};
     // Not an async function: each await on the way to a turn is one more lap of the queue of microtasks.
     try {
       const [seat, place] = this.#find(ticket);

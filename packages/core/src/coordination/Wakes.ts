@@ -17,6 +17,8 @@ const PINGS_MISSED = 2;
 export class Wakes {
   readonly #options: WakesOptions;
   #unsubscribe: (() => Promise<void>) | undefined;
+  /** Counts openings and closings: one that was overtaken keeps nothing. */
+  #opening = 0;
   #missed = 0;
 
   constructor(options: WakesOptions) {
@@ -32,9 +34,11 @@ export class Wakes {
   async open(instance: string): Promise<Error | undefined> {
     this.#missed = 0;
     if (this.#unsubscribe !== undefined) return undefined;
+    const opening = ++this.#opening;
     const subscribed = await this.#subscribe(instance);
     if (subscribed instanceof Error) return subscribed;
-    this.#unsubscribe = subscribed;
+    if (opening === this.#opening) this.#unsubscribe = subscribed;
+    else await subscribed().catch(() => {});
     return undefined;
   }
 
@@ -51,6 +55,7 @@ export class Wakes {
   }
 
   async close(): Promise<void> {
+    this.#opening += 1;
     const unsubscribe = this.#unsubscribe;
     this.#unsubscribe = undefined;
     await unsubscribe?.().catch(() => {});

@@ -97,6 +97,8 @@ export const MESSAGE_FACTS: Readonly<Record<string, StoreFact>> = {
   'a message that is returned goes to a replica that adopts, in its place, with its attempt counted': anyTime(
     async (lab) => {
       const [a, b] = [await joined(lab, 'a'), await joined(lab, 'b', { adopts: true })];
+      await b.beat();
+      await b.heard();
       const first = await a.accept('k', 'm');
       const later = await a.accept('k', 'n');
 
