@@ -6,10 +6,6 @@ const START_MS = 1_000_000;
 /** Ticks for which a quarantine must be watched, rounded up. */
 const QUARANTINE_TICKS = 5;
 
-/**
- * What the future of a state depends on, as text: stamps by their order only, times by their distance from now and no
- * further than it matters, numbers of batches and heartbeats by their distance from the client's own.
- */
 /** A push that its client would act on. */
 export function isNews({ epoch, places, pushed }: Client): boolean {
   if (pushed === undefined || pushed.epoch !== epoch) return false;
@@ -17,75 +13,92 @@ export function isNews({ epoch, places, pushed }: Client): boolean {
   return place !== undefined && !place.isEnding && place.fence < pushed.fence;
 }
 
+/**
+ * What the future of a state depends on, as text: stamps by their order only, times by their distance from now and no
+ * further than it matters, numbers of batches and heartbeats by their distance from the client's own.
+ */
 export function keyOf(state: MeshState): string {
-  const stamps = new Set<number>();
-  const parts: (string | number)[] = [];
-  const stamp = (value: number): void => {
-    stamps.add(value);
-    parts.push(`#${value}`);
-  };
+  const text = new KeyText();
   // What only a server change makes matter is left out where none was and none will be.
   const mayChange = state.run > 0 || state.left.changes > 0;
   const isQuarantined = mayChange || state.record.quarantineMs !== 0;
   const nowMs = START_MS + (state.now + state.ahead) * TICK_MS;
-  describeRecord(state, state.record, nowMs, parts, stamp);
-  if (state.copy !== undefined) describeRecord(state, state.copy, nowMs, parts, stamp);
-  parts.push(state.copy === undefined ? '-' : 'copy');
-  for (const client of state.clients) describeClient(client, state.now, { mayChange, isQuarantined }, parts, stamp);
+  describeRecord(state, state.record, nowMs, text);
+  if (state.copy !== undefined) describeRecord(state, state.copy, nowMs, text);
+  text.push(state.copy === undefined ? '-' : 'copy');
+  for (const client of state.clients) describeClient(client, state.now, { mayChange, isQuarantined }, text);
   for (const key of Object.keys(state.last).sort()) {
-    stamp(state.last[key]?.fence ?? 0);
-    stamp(state.last[key]?.seq ?? 0);
+    text.stamp(state.last[key]?.fence ?? 0);
+    text.stamp(state.last[key]?.seq ?? 0);
   }
   const { reserves, crashes, pauses, starts, losses, changes, steps } = state.left;
-  parts.push('left', state.now, ...reserves, crashes, pauses, starts, losses, changes, steps);
-  const order = new Map([...stamps].sort((a, b) => a - b).map((value, at) => [`#${value}`, at]));
-  let text = state.wrong ?? '';
-  for (const part of parts) text += `${typeof part === 'string' ? (order.get(part) ?? part) : part},`;
-  return text;
+  text.push('left', state.now, ...reserves, crashes, pauses, starts, losses, changes, steps);
+  return (state.wrong ?? '') + text.end();
 }
 
-type Stamp = (value: number) => void;
+/** A row of things, of which stamps count by their order only, and eras by which are the same. */
+class KeyText {
+  readonly #parts: (string | number)[] = [];
+  readonly #stamps = new Set<number>();
+  readonly #eras: number[] = [];
 
-function describeRecord(
-  state: MeshState,
-  record: MeshState['record'],
-  nowMs: number,
-  parts: (string | number)[],
-  stamp: Stamp,
-): void {
+  push(...parts: (string | number)[]): void {
+    this.#parts.push(...parts);
+  }
+
+  stamp(value: number): void {
+    this.#stamps.add(value);
+    this.#parts.push(`#${value}`);
+  }
+
+  era(value: number): void {
+    if (!this.#eras.includes(value)) this.#eras.push(value);
+    this.#parts.push(`e${this.#eras.indexOf(value)}`);
+  }
+
+  end(): string {
+    const order = new Map([...this.#stamps].sort((a, b) => a - b).map((value, at) => [`#${value}`, at]));
+    let text = '';
+    for (const part of this.#parts) text += `${typeof part === 'string' ? (order.get(part) ?? part) : part},`;
+    return text;
+  }
+}
+
+function describeRecord(state: MeshState, record: MeshState['record'], nowMs: number, text: KeyText): void {
   // The next stamp is the greatest of all, unless the counter is ahead of the clock, or behind what clients have seen.
   const clock = nowMs * 1000;
-  parts.push(record.run === `run ${state.run}` ? 'r' : 'R', record.quarantineMs === 0 ? 'g' : 'q');
+  text.push(record.run === `run ${state.run}` ? 'r' : 'R', String(record.quarantineMs));
   if (state.run > 0 || state.left.changes > 0) {
-    stamp(record.last);
-    stamp(record.era);
+    text.stamp(record.last);
+    text.era(record.era);
   }
-  parts.push(record.last >= clock ? Math.ceil((record.last - clock) / (TICK_MS * 1000)) : -1);
+  text.push(record.last >= clock ? Math.ceil((record.last - clock) / (TICK_MS * 1000)) : -1);
   for (const row of record.live.values()) {
     const client = state.clients.find((each) => each.instance === row.instance);
-    stamp(row.epoch);
-    parts.push(row.instance, age(nowMs - row.beat, LEASE_TICKS + 1), age(nowMs - row.since, LEASE_TICKS));
-    parts.push(row.replaced ? 'x' : 'o');
+    text.stamp(row.epoch);
+    text.stamp(row.firstEpoch);
+    text.push(row.instance, age(nowMs - row.beat, LEASE_TICKS + 1), age(nowMs - row.since, LEASE_TICKS));
+    text.push(row.replaced ? 'x' : 'o', row.isProven ? 'p' : 'j');
     if (client === undefined) continue;
-    parts.push(client.beats - row.beatNumber, client.batch - row.batch);
+    text.push(client.beats - row.beatNumber, client.batch - row.batch);
     if (client.flight?.kind === 'apply' && row.reply?.kind === 'applied' && row.batch === client.batch) {
-      for (const taken of row.reply.results) if (taken !== null) parts.push(taken.seq === 0 ? 0 : `#${taken.seq}`);
-      for (const taken of row.reply.results) if (taken !== null) stamp(taken.fence);
-      for (const grant of row.reply.news.grants) stamp(grant.fence);
+      for (const taken of row.reply.results) if (taken !== null) text.push(taken.seq === 0 ? 0 : `#${taken.seq}`);
+      for (const taken of row.reply.results) if (taken !== null) text.stamp(taken.fence);
+      for (const grant of row.reply.news.grants) text.stamp(grant.fence);
     }
   }
   for (const [key, queue] of record.queues) {
-    parts.push(key);
+    text.push(key);
     for (const { seq, owner, fence, era, batch } of queue) {
-      stamp(seq);
-      stamp(owner);
-      stamp(fence);
-      parts.push(era === record.era ? 'c' : 'f');
+      text.stamp(seq);
+      text.stamp(owner);
+      text.stamp(fence);
+      text.push(era === record.era ? 'c' : 'f');
       const client = state.clients.find((each) => each.epoch === owner);
-      parts.push(client !== undefined && batch > client.answered ? 'n' : 'a');
+      text.push(client !== undefined && batch > client.answered ? 'n' : 'a');
     }
   }
-  parts.push('|');
+  text.push('|');
 }
 
 interface Matters {
@@ -93,83 +106,70 @@ interface Matters {
   readonly isQuarantined: boolean;
 }
 
-function describeClient(
-  client: Client,
-  now: number,
-  { mayChange, isQuarantined }: Matters,
-  parts: (string | number)[],
-  stamp: Stamp,
-): void {
-  parts.push(client.instance, client.phase, client.isPaused ? 'P' : 'R');
+function describeClient(client: Client, now: number, { mayChange, isQuarantined }: Matters, text: KeyText): void {
+  text.push(client.instance, client.phase, client.isPaused ? 'P' : 'R');
   if (client.phase === 'off') return;
-  stamp(client.epoch);
-  stamp(client.firstEpoch);
+  text.stamp(client.epoch);
+  text.stamp(client.firstEpoch);
   if (mayChange) {
-    stamp(client.era);
-    stamp(client.seen);
+    text.era(client.era);
+    text.stamp(client.seen);
   }
-  if (isQuarantined) parts.push(Math.min(now - client.eraSince, QUARANTINE_TICKS));
-  parts.push(client.trustedFrom === undefined ? 'u' : Math.min(now - client.trustedFrom, TRUST_TICKS + 2));
-  parts.push(client.batch - client.answered);
+  if (isQuarantined) text.push(Math.min(now - client.eraSince, QUARANTINE_TICKS));
+  text.push(client.trustedFrom === undefined ? 'u' : Math.min(now - client.trustedFrom, TRUST_TICKS + 2));
+  text.push(client.batch - client.answered);
   for (const { key, seq, fence, isEnding } of client.places) {
-    parts.push(key, isEnding ? 'e' : 'w');
-    stamp(seq);
-    stamp(fence);
+    text.push(key, isEnding ? 'e' : 'w');
+    text.stamp(seq);
+    text.stamp(fence);
   }
   if (client.pushed !== undefined && isNews(client)) {
-    parts.push('p');
-    stamp(client.pushed.seq);
-    stamp(client.pushed.fence);
-    stamp(client.pushed.era);
-    stamp(client.pushed.epoch);
+    text.push('p');
+    text.stamp(client.pushed.seq);
+    text.stamp(client.pushed.fence);
+    text.era(client.pushed.era);
+    text.stamp(client.pushed.epoch);
   }
-  if (client.flight !== undefined) describeFlight(client, client.flight, now, mayChange, parts, stamp);
-  parts.push('/');
+  if (client.flight !== undefined) describeFlight(client, client.flight, now, mayChange, text);
+  text.push('/');
 }
 
-function describeFlight(
-  client: Client,
-  flight: Flight,
-  now: number,
-  mayChange: boolean,
-  parts: (string | number)[],
-  stamp: Stamp,
-): void {
-  parts.push(flight.kind, Math.min(now - flight.sentAt, TRUST_TICKS));
+function describeFlight(client: Client, flight: Flight, now: number, mayChange: boolean, text: KeyText): void {
+  text.push(flight.kind, Math.min(now - flight.sentAt, TRUST_TICKS));
   if (flight.kind === 'beat') {
     const { beat, era, watchedMs, answered, view, seen } = flight.request as BeatRequest;
-    parts.push(client.beats - beat, client.answered - answered);
+    text.push(client.beats - beat, client.answered - answered);
     if (mayChange) {
-      parts.push(Math.min(watchedMs / TICK_MS, QUARANTINE_TICKS));
-      stamp(era);
-      stamp(seen);
+      text.push(Math.min(watchedMs / TICK_MS, QUARANTINE_TICKS));
+      text.era(era);
+      text.stamp(seen);
     }
     for (const { seq, fence } of view) {
-      stamp(seq);
-      stamp(fence);
+      text.stamp(seq);
+      text.stamp(fence);
     }
   } else {
     for (const op of (flight.request as ApplyRequest).ops) {
-      parts.push(op.op, op.key);
-      if (op.op === 'release') stamp(op.seq);
+      text.push(op.op, op.key);
+      if (op.op === 'release') text.stamp(op.seq);
     }
   }
   const { answer } = flight;
   if (answer === undefined) return;
-  parts.push('>', answer.kind);
+  text.push('>', answer.kind);
   if (answer.kind === 'alive' || answer.kind === 'applied') {
-    if (mayChange) stamp(answer.era);
+    if (mayChange) text.era(answer.era);
     for (const grant of answer.news.grants) {
-      stamp(grant.seq);
-      stamp(grant.fence);
+      text.stamp(grant.seq);
+      text.stamp(grant.fence);
     }
   }
-  if (answer.kind === 'alive') for (const grant of answer.lost) stamp(grant.seq);
+  if (answer.kind === 'alive') for (const grant of answer.lost) text.stamp(grant.seq);
   if (answer.kind === 'applied') {
     for (const taken of answer.results) {
       if (taken === null) continue;
-      stamp(taken.seq);
-      stamp(taken.fence);
+      text.stamp(taken.seq);
+      text.stamp(taken.fence);
     }
   }
 }
