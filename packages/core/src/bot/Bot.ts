@@ -316,6 +316,11 @@ function refuse(code: 'not-started' | 'stopped', message: string): Promise<never
   return Promise.reject(new LifecycleError(code, message));
 }
 
+/** Anything may be thrown, also what cannot be turned into text. */
 function shown(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  try {
+    return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  } catch {
+    return `a value of type ${typeof error} that cannot be shown`;
+  }
 }
