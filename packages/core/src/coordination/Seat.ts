@@ -71,6 +71,7 @@ export class Seat {
   readonly #former = new Map<number, LeaseLostReason>();
 
   #phase: Phase = 'off';
+  #isDead = false;
   /** How many answers, timers and pushes are being taken in at this moment. Not 0 only while listeners may be called. */
   #busy = 0;
   #instance = '';
@@ -127,6 +128,11 @@ export class Seat {
 
   get epoch(): number {
     return this.#epoch;
+  }
+
+  /** Whether it ended as by a crash: it never starts again. */
+  get isDead(): boolean {
+    return this.#isDead;
   }
 
   get isDown(): boolean {
@@ -246,6 +252,7 @@ export class Seat {
 
   /** Ends at once and without a word to anybody, as a crash would. */
   die(): void {
+    this.#isDead = true;
     if (this.#phase === 'off') return;
     this.#phase = 'off';
     this.#stopClocks();
@@ -440,7 +447,7 @@ export class Seat {
       return;
     }
     if (this.isDown) {
-      onRefused(unavailable(`${op.op}()`, this.#lastError));
+      onRefused(unavailable(callOf(op), this.#lastError));
       return;
     }
     const pending: Pending = {
@@ -475,7 +482,8 @@ export class Seat {
 
   acquire(place: Place, options: AcquireTurnOptions, isCampaign = false): Promise<Hold> {
     if (this.isDown && !isCampaign && place.stage === 'open' && !options.signal?.aborted) {
-      const error = unavailable('acquireTurn()', this.#lastError);
+      const call = place.kind === 'turn' ? 'acquireTurn()' : 'tryLead()';
+      const error = unavailable(call, this.#lastError);
       this.#tickets.refuse(place, error);
       return Promise.reject(error);
     }
@@ -584,6 +592,7 @@ export class Seat {
 
   #endedError(): Error {
     if (this.#phase === 'replaced') return new LeaseLostError('replaced');
+    if (this.#isDead) return crashed();
     if (this.#instance === '') {
       return new LifecycleError('not-started', 'The coordinator is not started: call start() first.');
     }
@@ -600,6 +609,16 @@ export class Seat {
 
 function isTaking(pending: Pending): boolean {
   return pending.op.op !== 'release';
+}
+
+/** The public call that an op was made for. */
+function callOf({ op, key }: Op): string {
+  if (op === 'try') return 'tryLead()';
+  return op === 'reserve' && key.startsWith('l:') ? 'lead()' : `${op}()`;
+}
+
+export function crashed(): LifecycleError {
+  return new LifecycleError('stopped', 'This coordinator crashed: make a new one, as a new process would.');
 }
 
 function unavailable(what: string, cause: Error): CoordinationUnavailableError {

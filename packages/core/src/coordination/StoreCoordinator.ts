@@ -1,8 +1,15 @@
-import { BadInputError, ConfigError, LeaseLostError, LifecycleError, TicketError } from '../errors.js';
-import { Events } from './events.js';
+import {
+  BadInputError,
+  ConfigError,
+  checkOptionNames,
+  LeaseLostError,
+  LifecycleError,
+  TicketError,
+} from '../errors.js';
+import { checkEvent, Events } from './events.js';
 import type { Hold, Lead, Turn } from './held.js';
-import { type CoordinatorOptions, type Settings, settle, text } from './options.js';
-import { Seat, type SeatHost } from './Seat.js';
+import { type CoordinatorOptions, OPTION_NAMES, type Settings, settle, text } from './options.js';
+import { crashed, Seat, type SeatHost } from './Seat.js';
 import type { Adoption, Op, Store } from './store.js';
 import type {
   AcquireTurnOptions,
@@ -44,6 +51,9 @@ export class StoreCoordinator implements Coordinator, Inbox {
   #downSinceMs: number | undefined;
 
   constructor(options: StoreCoordinatorOptions) {
+    // A coordinator that extends this one has options of its own.
+    if (new.target === StoreCoordinator)
+      checkOptionNames('StoreCoordinator', options, { ...OPTION_NAMES, stores: true });
     this.#settings = settle(options);
     if (!Array.isArray(options.stores) || options.stores.length === 0) {
       throw new ConfigError('stores is empty: expected one Store for each shard.');
@@ -176,14 +186,19 @@ export class StoreCoordinator implements Coordinator, Inbox {
 
   #notRunning(): Error {
     if (this.#wasReplaced) return new LeaseLostError('replaced');
+    if (this.#seats[0]?.isDead === true) return crashed();
     if (this.#stopping === undefined)
       return new LifecycleError('not-started', 'The coordinator is not running: call start() first.');
     return new LifecycleError('stopped', 'The coordinator was stopped: call start() to join again.');
   }
 
-  async lead(name: string, options: { signal?: AbortSignal } = {}): Promise<Leadership> {
+  async lead(name: string, wanted?: { signal?: AbortSignal } | null): Promise<Leadership> {
     const key = leader(name);
+    const options = wanted ?? {};
     const { signal } = options;
+    if (signal !== undefined && !(signal instanceof AbortSignal)) {
+      throw new ConfigError('lead(): signal is not an AbortSignal.');
+    }
     const seat = this.#seatOf(key);
     for (;;) {
       signal?.throwIfAborted();
@@ -234,6 +249,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
   }
 
   on<E extends keyof CoordinatorEvents>(event: E, listener: (payload: CoordinatorEvents[E]) => void): () => void {
+    checkEvent(event);
     return this.#events.on(event, listener);
   }
 
