@@ -6,6 +6,7 @@ import { checkDrainMs, drain } from '../pipeline/drain.js';
 import { runExclusive } from '../pipeline/exclusive.js';
 import { adopted, durableIngress, isDurable, plainIngress } from '../pipeline/ingress.js';
 import { Load } from '../pipeline/Load.js';
+import { pause } from '../pipeline/pause.js';
 import type { TurnSetup, Work } from '../pipeline/setup.js';
 import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
@@ -22,6 +23,9 @@ import { stateOf } from './state-of.js';
 import { warnings } from './warnings.js';
 
 const DRAIN_MS = 10_000;
+/** What a provider is given to stop in, also where nothing is drained. */
+const SHORTEST_LIMIT_MS = 1_000;
+const LONGEST_LIMIT_MS = 2 ** 31 - 1;
 
 /** Which Bot runs on a coordinator. */
 const users = new WeakMap<Coordinator, object>();
@@ -213,18 +217,34 @@ export class Bot<S extends object = ChatState> {
   }
 
   async #stop(drainMs: number): Promise<void> {
-    await this.#started?.catch(() => {});
+    await this.#within(
+      drainMs,
+      this.#started?.catch(() => {}),
+    );
     if (this.#health === 'stopped') return;
     this.#health = 'stopping';
     this.#drained = drain(this.#load, this.#clock, drainMs, this.#inbox !== undefined);
     this.#stopping.abort();
     this.#adopt(false);
-    if (this.#exclusive === undefined) await this.#attempt('provider.stop()', () => this.#provider.stop());
-    await this.#exclusive;
+    await this.#within(drainMs, this.#exclusive ?? this.#attempt('provider.stop()', () => this.#provider.stop()));
     await this.#drained;
     await this.#leave();
-    if (this.#exclusive === undefined) await this.#attempt('provider.close()', () => this.#provider.close?.());
+    if (this.#exclusive === undefined) {
+      await this.#within(
+        drainMs,
+        this.#attempt('provider.close()', () => this.#provider.close?.()),
+      );
+    }
     this.#health = 'stopped';
+  }
+
+  /** Waits for a provider that may hang, but not for ever. */
+  async #within(drainMs: number, promise: Promise<void> | undefined): Promise<void> {
+    if (promise === undefined) return;
+    const over = new AbortController();
+    const limitMs = Math.min(Math.max(drainMs, SHORTEST_LIMIT_MS), LONGEST_LIMIT_MS);
+    await Promise.race([promise, pause(this.#clock, limitMs, over.signal)]);
+    over.abort();
   }
 
   async #attempt(what: string, act: () => unknown): Promise<void> {
