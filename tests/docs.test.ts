@@ -263,10 +263,10 @@ describe('README.md', () => {
 describe('docs/errors.md', () => {
   const { prose } = documentAt('docs/errors.md');
 
-  test('explains every error code, and none that does not exist', () => {
+  test('explains every error code once, and none that does not exist', () => {
     const explained = [...prose.matchAll(/^## `([\w-]+)`$/gm)].map(([, code]) => code);
 
-    expect(new Set(explained)).toEqual(new Set(Object.keys(ERROR_CODES)));
+    expect(explained.toSorted()).toEqual(Object.keys(ERROR_CODES).toSorted());
   });
 
   test('says of each code its class, when it comes, and what to do', () => {
@@ -310,13 +310,30 @@ describe('docs/guarantees.md', () => {
     expect(astray).toEqual([]);
   });
 
-  test('names for every promise the file that has its test, and rules that are explained', () => {
+  test('names for every promise the files that have its tests, and rules that are explained', () => {
+    const suites = filesUnder('packages/core/src/testing/suite', /\.ts$/);
     const rules = new Set([...prose.matchAll(/^\| (R\d+) \|/gm)].map(([, rule]) => rule));
     const wrong = sections.filter((section, at) => {
-      const [, named = '', file = ''] = /^Rules: (.+?)\. Test: \[.*?\]\((.*?)\)\.$/m.exec(section) ?? [];
-      const source = file === '' ? '' : read(join('docs', file));
-      const isTested = new RegExp(`promised\\(\\s*${at + 1},`).test(source);
-      return !isTested || named.split(', ').some((rule) => !rules.has(rule));
+      const [, named = '', list = ''] = /^Rules: (.+?)\. Test: (.*)\.$/m.exec(section) ?? [];
+      const linked = [...list.matchAll(/\]\((.*?)\)/g)].map(([, file = '']) => join('docs', file));
+      const testing = suites.filter((file) => new RegExp(`promised\\(\\s*${at + 1},`).test(read(file)));
+      const isRight = linked.toSorted().join() === testing.toSorted().join();
+      return !isRight || named.split(', ').some((rule) => !rules.has(rule));
+    });
+
+    expect(wrong.map((section) => section.split('\n')[0])).toEqual([]);
+  });
+
+  test('names for every promise controls that turn its test red', () => {
+    const controls = [
+      ...documentAt('docs/mutation-controls.md').text.matchAll(/^\| (.+?) \| (.*?) ?\| ([\d, ]+) \|/gm),
+    ];
+    const wrong = sections.filter((section, at) => {
+      const [, list = ''] = /^Turns red when: (.+) \(\[controls\]\(mutation-controls\.md\)\)\.$/m.exec(section) ?? [];
+      return list.split('; ').some((name) => {
+        const [, , , promises = ''] = controls.find(([, control]) => control === name) ?? [];
+        return !promises.split(', ').includes(String(at + 1));
+      });
     });
 
     expect(wrong.map((section) => section.split('\n')[0])).toEqual([]);

@@ -107,7 +107,7 @@ const TEXT = 'hello, is anybody there?';
 /** A platform that knows when its message was handled: each carries the number of the slot in which its caller waits. */
 class Platform implements Provider {
   readonly name = 'bench';
-  readonly #waiting: { message: Message; resolve: () => void }[] = [];
+  readonly #waiting: ({ message: Message; resolve: () => void } | undefined)[] = [];
   readonly #free: number[] = [];
   #intake: Parameters<Provider['start']>[0] | undefined;
   #ids = 0;
@@ -134,6 +134,7 @@ class Platform implements Provider {
   async handled(slot: number, handle: Handler): Promise<void> {
     const { message, resolve } = this.#waiting[slot]!;
     await handle(message);
+    this.#waiting[slot] = undefined;
     this.#free.push(slot);
     resolve();
   }

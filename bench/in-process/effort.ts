@@ -15,7 +15,7 @@ export interface Effort {
 
 export const FULL: Effort = {
   rounds: 7,
-  secondsPerLoad: 12,
+  secondsPerLoad: 14,
   warmUps: 3,
   messages: 15_000,
   latencySeconds: 0.25,

@@ -281,30 +281,41 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'a newer start does not replace the older',
     rule: 'R4',
-    patches: [{ file: TRANSITIONS, find: 'replace(step, other);', replace: ';' }],
+    patches: [{ file: TRANSITIONS, find: 'replace(step, row);', replace: ';' }],
     promises: [16],
   },
   {
     name: 'what a replaced replica holds is granted at once',
     rule: 'R4',
-    patches: [
-      { file: TRANSITIONS, find: 'replace(step, other);', replace: '{ replace(step, other); bury(step, other); }' },
-    ],
+    patches: [{ file: TRANSITIONS, find: 'replace(step, row);', replace: '{ replace(step, row); bury(step, row); }' }],
     promises: [16],
     simulation: true,
   },
   {
-    name: 'a replaced replica joins again and replaces the newer',
+    name: 'a join alone takes the name',
     rule: 'R4',
     patches: [
-      { file: TRANSITIONS, find: 'if (current.formerly.includes(request.instance))', replace: 'if (false)' },
       {
         file: TRANSITIONS,
-        find: 'request.firstEpoch !== 0 && current.firstEpoch > request.firstEpoch',
-        replace: 'false',
+        find: 'step.record.live.set(epoch, row);',
+        replace: 'step.record.live.set(epoch, row); prove(step, row);',
       },
     ],
     promises: [16],
+  },
+  {
+    name: 'an older start that joins again takes the name back',
+    rule: 'R4',
+    patches: [{ file: TRANSITIONS, find: 'if (isOutdated(record, request))', replace: 'if (false)' }],
+    promises: [16],
+  },
+  {
+    name: 'eras are stamps, which may come again',
+    rule: 'R9',
+    patches: [
+      { file: STEP, find: "record.era = eraOf(record.run ?? '', stamp(step));", replace: 'record.era = stamp(step);' },
+    ],
+    promises: [27],
   },
   {
     name: 'tryLead waits in the queue',

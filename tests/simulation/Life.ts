@@ -35,6 +35,8 @@ export class Life {
   /** Calls that were made and have not settled. */
   readonly pending = new Set<{ readonly what: string; readonly sinceMs: number }>();
   calls = 0;
+  /** A start is under way. It may fail, and calls made meanwhile with it. */
+  isStarting = false;
   isStopping = false;
   /** It was stopped once: tickets of that time tell so. */
   wasStopped = false;
@@ -117,6 +119,7 @@ export class Life {
     world.note(`${this.name} starts`);
     this.#starts += 1;
     const start = this.#starts;
+    this.isStarting = true;
     try {
       await this.call('start', () => coordinator.start());
     } catch (error) {
@@ -124,6 +127,8 @@ export class Life {
       if (start === this.#starts) this.isOver = true;
       world.note(`${this.name} did not start: ${String(error)}`);
       return;
+    } finally {
+      if (start === this.#starts) this.isStarting = false;
     }
     for (let n = 0; n < workers; n++) void this.#task(() => this.#job.work(this));
   }

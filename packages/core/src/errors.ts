@@ -154,3 +154,19 @@ export class TurnLimitError extends BotmeshError {
     this.maxTurnMs = maxTurnMs;
   }
 }
+
+/**
+ * Refuses options that are no object, and any that has a name of its own: most often one that is misspelt.
+ *
+ * @throws ConfigError naming `where` and what is known there
+ */
+export function checkOptionNames(where: string, options: unknown, known: Readonly<Record<string, true>>): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new ConfigError(
+      `${where}: expected an object of options, found ${options === null ? 'null' : typeof options}.`,
+    );
+  }
+  const unknown = Object.keys(options).find((name) => known[name] !== true);
+  if (unknown === undefined) return;
+  throw new ConfigError(`${where}: there is no option '${unknown}'. There are ${Object.keys(known).join(', ')}.`);
+}

@@ -24,7 +24,12 @@ export {
 } from './errors.js';
 export type { Message } from './pipeline/envelope.js';
 export type { Provider, Reply } from './providers/provider.js';
-export { sign as signWebhook } from './providers/signature.js';
+export {
+  SIGNATURE_HEADER,
+  sign as signWebhook,
+  type Verdict as WebhookVerdict,
+  verify as verifyWebhook,
+} from './providers/signature.js';
 export { type TerminalOptions, terminal } from './providers/terminal.js';
 export { type WebhookOptions, webhook } from './providers/webhook.js';
 export { MemoryStateStore } from './state/MemoryStateStore.js';

@@ -39,6 +39,7 @@ export {
   type ProviderTest,
   providerConformance,
 } from './testing/provider-conformance.js';
+export { Recorder, type RecorderOptions } from './testing/Recorder.js';
 export { ReplicaClock } from './testing/ReplicaClock.js';
 export { Rig, type RigOptions } from './testing/Rig.js';
 export { seededRandom } from './testing/random.js';

@@ -31,7 +31,7 @@ function declare(tests: readonly { title: string; skip?: string; run: () => Prom
 function hostClock(clock: VirtualClock): { time: () => HostTime; step: (ms: number) => void } {
   let stepMs = 0;
   return {
-    time: () => ({ nowMs: clock.monotonicMs() + stepMs, wallMs: clock.wallMs() + stepMs }),
+    time: () => ({ nowMs: Math.round(clock.monotonicMs() + stepMs), wallMs: Math.round(clock.wallMs() + stepMs) }),
     step: (ms) => {
       stepMs += ms;
     },

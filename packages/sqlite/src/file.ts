@@ -58,7 +58,8 @@ export function isCurrent(path: string, file: OpenFile): boolean {
 
 function identityOf(path: string): string | undefined {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found === undefined ? undefined : `${found.dev}:${found.ino}`;
+  // An inode's number is used again; with the time it was made it is not.
+  return found === undefined ? undefined : `${found.dev}:${found.ino}:${found.birthtimeNs}`;
 }
 
 /** How long a step goes on trying while others hold the file. */

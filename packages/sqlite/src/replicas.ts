@@ -3,7 +3,8 @@ import type { Row } from './driver.js';
 import { type Entries, Tickets } from './entries.js';
 import type { Sql } from './sql.js';
 
-const COLUMNS = 'epoch, replica_id, instance, first_epoch, formerly, beat, beat_number, since, replaced, adopts, batch';
+const COLUMNS =
+  'epoch, replica_id, instance, first_epoch, is_proven, beat, beat_number, since, replaced, adopts, batch';
 
 /** The live epochs. */
 export class Replicas {
@@ -65,10 +66,10 @@ export class Replicas {
   }
 
   #insert(row: LedgerRow): void {
-    const { epoch, replicaId, instance, firstEpoch, formerly, beat, beatNumber, since, replaced, adopts, batch } = row;
+    const { epoch, replicaId, instance, firstEpoch, isProven, beat, beatNumber, since, replaced, adopts, batch } = row;
     this.#sql.run(
       `INSERT INTO replica (${COLUMNS}, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[epoch, replicaId, instance, firstEpoch, JSON.stringify(formerly), beat, beatNumber, since],
+      ...[epoch, replicaId, instance, firstEpoch, isProven ? 1 : 0, beat, beatNumber, since],
       ...[replaced ? 1 : 0, adopts ? 1 : 0, batch, this.#process],
     );
   }
@@ -79,7 +80,7 @@ class SqliteRow implements LedgerRow {
   readonly replicaId: string;
   readonly instance: string;
   readonly firstEpoch: number;
-  readonly formerly: readonly string[];
+  isProven: boolean;
   readonly tickets: Tickets;
   beat: number;
   beatNumber: number;
@@ -98,7 +99,7 @@ class SqliteRow implements LedgerRow {
     this.replicaId = row.replica_id as string;
     this.instance = row.instance as string;
     this.firstEpoch = row.first_epoch as number;
-    this.formerly = JSON.parse(row.formerly as string) as string[];
+    this.isProven = row.is_proven === 1;
     this.beat = row.beat as number;
     this.beatNumber = row.beat_number as number;
     this.since = row.since as number;
@@ -134,12 +135,20 @@ class SqliteRow implements LedgerRow {
     }
     if (this.#mutable() === this.#before) return;
     sql.run(
-      'UPDATE replica SET beat = ?, beat_number = ?, since = ?, replaced = ?, adopts = ? WHERE epoch = ?',
-      ...[this.beat, this.beatNumber, this.since, this.replaced ? 1 : 0, this.adopts ? 1 : 0, this.epoch],
+      'UPDATE replica SET is_proven = ?, beat = ?, beat_number = ?, since = ?, replaced = ?, adopts = ? WHERE epoch = ?',
+      ...[
+        this.isProven ? 1 : 0,
+        this.beat,
+        this.beatNumber,
+        this.since,
+        this.replaced ? 1 : 0,
+        this.adopts ? 1 : 0,
+        this.epoch,
+      ],
     );
   }
 
   #mutable(): string {
-    return `${this.beat} ${this.beatNumber} ${this.since} ${this.replaced} ${this.adopts}`;
+    return `${this.isProven} ${this.beat} ${this.beatNumber} ${this.since} ${this.replaced} ${this.adopts}`;
   }
 }

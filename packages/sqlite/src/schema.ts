@@ -12,7 +12,7 @@ const TABLES = `
   INSERT INTO mesh VALUES (1, NULL, NULL, 0, 0, 0);
   CREATE TABLE replica (
     epoch INTEGER PRIMARY KEY, replica_id TEXT NOT NULL, instance TEXT NOT NULL, first_epoch INTEGER NOT NULL,
-    formerly TEXT NOT NULL, beat REAL NOT NULL, beat_number INTEGER NOT NULL, since REAL NOT NULL,
+    is_proven INTEGER NOT NULL, beat REAL NOT NULL, beat_number INTEGER NOT NULL, since REAL NOT NULL,
     replaced INTEGER NOT NULL, adopts INTEGER NOT NULL, batch INTEGER NOT NULL, reply TEXT, process TEXT NOT NULL
   );
   CREATE TABLE entry (

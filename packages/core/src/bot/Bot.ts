@@ -6,6 +6,7 @@ import { checkDrainMs, drain } from '../pipeline/drain.js';
 import { runExclusive } from '../pipeline/exclusive.js';
 import { adopted, durableIngress, isDurable, plainIngress } from '../pipeline/ingress.js';
 import { Load } from '../pipeline/Load.js';
+import { pause } from '../pipeline/pause.js';
 import type { TurnSetup, Work } from '../pipeline/setup.js';
 import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
@@ -22,6 +23,12 @@ import { stateOf } from './state-of.js';
 import { warnings } from './warnings.js';
 
 const DRAIN_MS = 10_000;
+/** What a provider is given to stop in, also where nothing is drained. */
+const SHORTEST_LIMIT_MS = 1_000;
+const LONGEST_LIMIT_MS = 2 ** 31 - 1;
+
+/** Which Bot runs on a coordinator. */
+const users = new WeakMap<Coordinator, object>();
 
 export interface StopOptions {
   /** How long running turns may take to end, in milliseconds. Default 10,000. */
@@ -110,6 +117,7 @@ export class Bot<S extends object = ChatState> {
    * what the provider throws. With no hook, errors are logged.
    */
   onError(hook: ErrorHook): this {
+    if (typeof hook !== 'function') throw new ConfigError(`bot.onError(): expected a function, found ${typeof hook}.`);
     this.#hooks.push(hook);
     return this;
   }
@@ -156,6 +164,7 @@ export class Bot<S extends object = ChatState> {
   };
 
   async #start(): Promise<void> {
+    this.#claim();
     for (const line of warnings(this.#options)) this.#log(line);
     this.#health = 'starting';
     try {
@@ -166,7 +175,7 @@ export class Bot<S extends object = ChatState> {
     } catch (error) {
       this.#stopping.abort();
       this.#health = 'stopped';
-      await this.#attempt('coordinator.stop()', () => this.#coordinator.stop());
+      await this.#leave();
       throw error;
     }
     if (this.#health === 'starting') this.#health = 'ready';
@@ -174,6 +183,26 @@ export class Bot<S extends object = ChatState> {
     this.#early = undefined;
     for (const work of early) this.#begin(work);
     void this.#provider.ended?.then(() => this.#end());
+  }
+
+  /** Two Bots of one coordinator would be handed each other's messages, and the first stop would end both. */
+  #claim(): void {
+    if (!users.has(this.#coordinator)) {
+      users.set(this.#coordinator, this);
+      return;
+    }
+    this.#stopping.abort();
+    this.#health = 'stopped';
+    throw new ConfigError(
+      'bot.start(): another Bot runs on this coordinator. Give each Bot a coordinator of its own, with the same backend.',
+    );
+  }
+
+  /** Stops the coordinator, unless another Bot runs on it. */
+  async #leave(): Promise<void> {
+    if ((users.get(this.#coordinator) ?? this) !== this) return;
+    await this.#attempt('coordinator.stop()', () => this.#coordinator.stop());
+    users.delete(this.#coordinator);
   }
 
   #status(): Health {
@@ -188,18 +217,34 @@ export class Bot<S extends object = ChatState> {
   }
 
   async #stop(drainMs: number): Promise<void> {
-    await this.#started?.catch(() => {});
+    await this.#within(
+      drainMs,
+      this.#started?.catch(() => {}),
+    );
     if (this.#health === 'stopped') return;
     this.#health = 'stopping';
     this.#drained = drain(this.#load, this.#clock, drainMs, this.#inbox !== undefined);
     this.#stopping.abort();
     this.#adopt(false);
-    if (this.#exclusive === undefined) await this.#attempt('provider.stop()', () => this.#provider.stop());
-    await this.#exclusive;
+    await this.#within(drainMs, this.#exclusive ?? this.#attempt('provider.stop()', () => this.#provider.stop()));
     await this.#drained;
-    await this.#attempt('coordinator.stop()', () => this.#coordinator.stop());
-    if (this.#exclusive === undefined) await this.#attempt('provider.close()', () => this.#provider.close?.());
+    await this.#leave();
+    if (this.#exclusive === undefined) {
+      await this.#within(
+        drainMs,
+        this.#attempt('provider.close()', () => this.#provider.close?.()),
+      );
+    }
     this.#health = 'stopped';
+  }
+
+  /** Waits for a provider that may hang, but not for ever. */
+  async #within(drainMs: number, promise: Promise<void> | undefined): Promise<void> {
+    if (promise === undefined) return;
+    const over = new AbortController();
+    const limitMs = Math.min(Math.max(drainMs, SHORTEST_LIMIT_MS), LONGEST_LIMIT_MS);
+    await Promise.race([promise, pause(this.#clock, limitMs, over.signal)]);
+    over.abort();
   }
 
   async #attempt(what: string, act: () => unknown): Promise<void> {
@@ -291,6 +336,11 @@ function refuse(code: 'not-started' | 'stopped', message: string): Promise<never
   return Promise.reject(new LifecycleError(code, message));
 }
 
+/** Anything may be thrown, also what cannot be turned into text. */
 function shown(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  try {
+    return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  } catch {
+    return `a value of type ${typeof error} that cannot be shown`;
+  }
 }

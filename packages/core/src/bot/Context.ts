@@ -61,7 +61,11 @@ export class Context<S extends object = ChatState> {
     return this.#attempt.signal;
   }
 
-  /** The chat's own state: plain JSON data, changed in place, saved when the message is handled. Not saved otherwise. */
+  /**
+   * The chat's own state: a plain object of JSON data, changed in place, saved when the message is handled. Not saved
+   * otherwise. What JSON cannot hold (a Date, a Map, a function, NaN) fails the message with BadInputError; a member that
+   * is undefined is forgotten.
+   */
   get state(): S {
     return this.#attempt.session.data as S;
   }

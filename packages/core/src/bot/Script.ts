@@ -19,6 +19,8 @@ export class Script {
   }
 
   flow(flow: AnyFlow): void {
+    if (flow.isEmpty)
+      throw new ConfigError(`bot.use(): flow '${flow.name}' has no steps. Add .ask(), .say() or .do().`);
     if (this.#flows.has(flow.name)) throw new ConfigError(`bot.use(): there is a flow '${flow.name}' already.`);
     this.#flows.set(flow.name, flow);
     this.#route({ matches: flow.starts, handle: (ctx) => flow.start(ctx), flow });

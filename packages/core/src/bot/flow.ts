@@ -49,6 +49,8 @@ type Ask = Step & { kind: 'ask' };
 export interface AnyFlow {
   readonly name: string;
   readonly starts: Matcher;
+  /** Whether it has no steps. */
+  readonly isEmpty: boolean;
   /** Whether the chat stands at a question of this flow. */
   isAt(session: Session): boolean;
   start(ctx: Context): Promise<void>;
@@ -65,10 +67,14 @@ export interface AnyFlow {
  */
 export function flow(name: string, options: FlowOptions = {}): Flow {
   if (typeof name !== 'string' || fold(name) === '') throw new ConfigError('flow(): expected a name.');
+  const { cancel = 'cancel' } = options;
+  if (cancel !== false && typeof cancel !== 'string') {
+    throw new ConfigError(`flow('${name}'): cancel is a ${typeof cancel}. Give a word, or false for none.`);
+  }
   return new Flow({
     name,
     starts: matcher(options.when ?? name, `flow('${name}'): when`),
-    cancel: options.cancel === false ? undefined : fold(options.cancel ?? 'cancel'),
+    cancel: cancel === false ? undefined : fold(cancel),
     cancelled: options.cancelled ?? 'Cancelled.',
   });
 }
@@ -99,10 +105,22 @@ export class Flow<A extends object = {}> implements AnyFlow {
     return this.#head.starts;
   }
 
+  get isEmpty(): boolean {
+    return this.#steps.length === 0;
+  }
+
   /** Asks, waits for the next message of the chat, and keeps it as `c.state[key]`. */
   ask<K extends string>(question: Text<A>, key: K): Flow<A & Record<K, string>>;
   ask<K extends string, T>(question: Text<A>, key: K, options: AskOptions<A, T>): Flow<A & Record<K, T>>;
   ask<K extends string>(question: Text<A>, key: K, options?: AskOptions<A, unknown>): Flow<A & Record<K, unknown>> {
+    this.#check('ask', question);
+    if (typeof key !== 'string') {
+      throw new ConfigError(`flow('${this.name}').ask(): expected a key for the answer second, found ${typeof key}.`);
+    }
+    if (options !== undefined && typeof options?.parse !== 'function') {
+      throw new ConfigError(`flow('${this.name}').ask(): options without parse. Pass { parse }, or no options.`);
+    }
+    if (options?.again !== undefined) this.#check('ask', options.again);
     if (this.#steps.some((step) => step.kind === 'ask' && step.key === key)) {
       throw new ConfigError(`flow('${this.name}'): '${key}' is asked twice. Give each question its own key.`);
     }
@@ -110,11 +128,15 @@ export class Flow<A extends object = {}> implements AnyFlow {
   }
 
   say(text: Text<A>): Flow<A> {
+    this.#check('say', text);
     return this.#with({ kind: 'say', text });
   }
 
   /** Does something between two steps: a write, a look-up, a change of `ctx.state`. */
   do(act: (ctx: Context, c: Conversation<A>) => unknown): Flow<A> {
+    if (typeof act !== 'function') {
+      throw new ConfigError(`flow('${this.name}').do(): expected a function, found ${typeof act}.`);
+    }
     return this.#with({ kind: 'do', act });
   }
 
@@ -163,6 +185,15 @@ export class Flow<A extends object = {}> implements AnyFlow {
       }
     }
     session.flow = undefined;
+  }
+
+  #check(step: string, text: unknown): void {
+    if (typeof text === 'string' || typeof text === 'function') return;
+    if (typeof (text as Partial<Reply> | null | undefined)?.text === 'string') return;
+    const found = text === null ? 'null' : typeof text;
+    throw new ConfigError(
+      `flow('${this.name}').${step}(): expected a text, { text } or a function that makes one, found ${found}.`,
+    );
   }
 
   #indexOf(key: string): number {

@@ -1,5 +1,6 @@
 import type { Coordinator } from '../coordination/types.js';
-import { ConfigError } from '../errors.js';
+import { ConfigError, checkOptionNames } from '../errors.js';
+import { kindOf } from '../pipeline/plain-data.js';
 import type { Provider } from '../providers/provider.js';
 import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
@@ -38,11 +39,30 @@ export interface BringsState {
 
 const LONGEST_DELAY_MS = 10_000;
 
+const NAMES: { [Name in keyof Required<BotOptions>]: true } = {
+  provider: true,
+  coordinator: true,
+  state: true,
+  onError: true,
+  retryDelayMs: true,
+  maxAttempts: true,
+  maxTurnMs: true,
+  log: true,
+  clock: true,
+};
+
+/** @throws ConfigError naming the option, what was found and what is expected */
 export function checkOptions(options: BotOptions): void {
-  const { provider, retryDelayMs = 0, maxAttempts = 1, maxTurnMs = 1 } = options ?? {};
-  if (typeof provider?.start !== 'function' || typeof provider.send !== 'function') {
-    throw new ConfigError('Bot: no provider. Pass { provider }, for example terminal().');
+  checkProvider(options?.provider);
+  checkOptionNames('Bot', options, NAMES);
+  checkPart('coordinator', options.coordinator, ['start', 'stop', 'reserve', 'acquireTurn', 'on'], 'a coordinator');
+  checkPart('state', options.state, ['load', 'save'], 'a StateStore');
+  for (const name of ['onError', 'log'] as const) {
+    const value: unknown = options[name];
+    if (value === undefined || typeof value === 'function') continue;
+    throw new ConfigError(`Bot: ${name} is ${kindOf(value)}. Pass a function.`);
   }
+  const { retryDelayMs = 0, maxAttempts = 1, maxTurnMs = 1 } = options;
   if (!(retryDelayMs >= 0)) throw new ConfigError(`Bot: retryDelayMs is ${retryDelayMs}. Give a number from 0 up.`);
   if (!(maxTurnMs > 0 && maxTurnMs < 2 ** 31)) {
     throw new ConfigError(`Bot: maxTurnMs is ${maxTurnMs}. Give a number above 0, or leave it out for no limit.`);
@@ -50,6 +70,28 @@ export function checkOptions(options: BotOptions): void {
   if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
     throw new ConfigError(`Bot: maxAttempts is ${maxAttempts}. Give a whole number from 1 up.`);
   }
+}
+
+function checkProvider(provider: unknown): void {
+  const { start, send } = (provider ?? {}) as Partial<Record<string, unknown>>;
+  if (typeof start === 'function' && typeof send === 'function') return;
+  if (typeof provider === 'function') {
+    const name = provider.name === '' ? 'terminal' : provider.name;
+    throw new ConfigError(`Bot: provider is a function. Did you forget ()? Pass ${name}(), not ${name}.`);
+  }
+  const found = provider === undefined || provider === null ? '' : `, but ${kindOf(provider)}`;
+  throw new ConfigError(`Bot: no provider${found}. Pass { provider }, for example terminal().`);
+}
+
+/** Looks at the methods, not at the class: one from another copy of this package will do. */
+function checkPart(name: string, part: unknown, methods: readonly string[], what: string): void {
+  if (part === undefined) return;
+  const missing = methods.find((method) => typeof (part as Record<string, unknown> | null)?.[method] !== 'function');
+  if (missing === undefined) return;
+  if (typeof part === 'function') {
+    throw new ConfigError(`Bot: ${name} is a function or a class. Pass ${what}, made with new.`);
+  }
+  throw new ConfigError(`Bot: ${name} is ${kindOf(part)} without ${missing}(). Pass ${what}, or leave it out.`);
 }
 
 export function backoff(firstMs: number): (attempt: number) => number {

@@ -151,6 +151,7 @@ describe('what is handled by what', () => {
     const bot = new Bot({ provider: new FakeProvider() });
     expect(() => bot.when(1 as never, () => {})).toThrow(/bot\.when\(\)/);
     expect(() => bot.use({} as never)).toThrow(/bot\.use\(\)/);
-    expect(() => bot.use(flow('a')).use(flow('a'))).toThrow(/flow 'a'/);
+    const a = flow('a').say('x');
+    expect(() => bot.use(a).use(a)).toThrow(/flow 'a' already/);
   });
 });

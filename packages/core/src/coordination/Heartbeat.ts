@@ -1,4 +1,4 @@
-import { type Clock, type Instant, instant, type Timer } from '../time/clock.js';
+import { type Clock, elapsedMs, type Instant, instant, type Timer } from '../time/clock.js';
 import type { BeatAnswer } from './store.js';
 import type { Timing } from './timing.js';
 
@@ -21,11 +21,14 @@ export class Heartbeat {
   readonly #options: HeartbeatOptions;
   #timer: Timer | undefined;
   #dueMs = 0;
+  /** How long the next attempt may take. Grows where answers are slow, so that a steady delay is no outage. */
+  #limitMs: number;
   #attempt: { readonly limit: Timer } | undefined;
   #isWantedAgain = false;
 
   constructor(options: HeartbeatOptions) {
     this.#options = options;
+    this.#limitMs = options.timing.attemptMs;
   }
 
   /** The next beat, `delayMs` after `from`. */
@@ -65,9 +68,7 @@ export class Heartbeat {
     this.#isWantedAgain = false;
 
     const sentAt = instant(clock);
-    const limit = clock.setTimer(timing.attemptMs, () =>
-      this.#fail(attempt, new Error('The backend did not answer.'), 0),
-    );
+    const limit = clock.setTimer(this.#limitMs, () => this.#timeOut(attempt));
     const attempt = { limit };
     this.#attempt = attempt;
     this.#options.send().then(
@@ -80,12 +81,24 @@ export class Heartbeat {
     if (this.#attempt !== attempt) return;
     this.#options.clock.clearTimer(this.#attempt.limit);
     this.#attempt = undefined;
+    this.#allow(2 * elapsedMs(this.#options.clock, sentAt));
     const nextMs = this.#options.onAnswer(answer, sentAt);
     // What the answer set off may have asked for a beat, or ended them all.
     if (this.#timer === undefined && nextMs !== Number.POSITIVE_INFINITY) {
       if (this.#isWantedAgain) this.now();
       else this.schedule(sentAt, nextMs);
     }
+  }
+
+  #timeOut(attempt: object): void {
+    this.#allow(2 * this.#limitMs);
+    this.#fail(attempt, new Error('The backend did not answer.'), 0);
+  }
+
+  /** Never longer than a heartbeat, so that several attempts fit into the trust. */
+  #allow(limitMs: number): void {
+    const { attemptMs, beatMs } = this.#options.timing;
+    this.#limitMs = Math.min(Math.max(limitMs, attemptMs), beatMs);
   }
 
   #fail(attempt: object, error: Error, pause: number): void {

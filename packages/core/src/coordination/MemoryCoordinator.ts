@@ -1,6 +1,7 @@
-import { ConfigError, LifecycleError } from '../errors.js';
+import { ConfigError, checkOptionNames } from '../errors.js';
 import { MemoryMesh } from '../testing/MemoryMesh.js';
-import { type CoordinatorOptions, whole } from './options.js';
+import { type CoordinatorOptions, OPTION_NAMES } from './options.js';
+import { crashed } from './Seat.js';
 import { StoreCoordinator } from './StoreCoordinator.js';
 
 /** Options of a {@link MemoryCoordinator}. Time comes from the mesh. */
@@ -11,6 +12,8 @@ export interface MemoryCoordinatorOptions extends Omit<CoordinatorOptions, 'cloc
   shards?: number;
 }
 
+const { clock: _ofTheMesh, ...NAMES } = { ...OPTION_NAMES, mesh: true as const, shards: true as const };
+
 /**
  * The whole contract in one process's memory: for tests, and for a bot that runs alone. Keeps nothing when the process
  * ends, and knows nothing of other processes.
@@ -20,9 +23,10 @@ export class MemoryCoordinator extends StoreCoordinator {
   #isCrashed = false;
 
   constructor(options: MemoryCoordinatorOptions = {}) {
+    checkOptionNames('MemoryCoordinator', options, NAMES);
     const mesh = options.mesh ?? new MemoryMesh();
     if (!(mesh instanceof MemoryMesh)) throw new ConfigError('mesh is not a MemoryMesh.');
-    const shards = whole('shards', options.shards ?? mesh.shards, 1, mesh.shards);
+    const shards = shardsOf(mesh, options.shards);
     const seat = mesh.connect();
     super({ ...options, clock: seat.clock, stores: seat.links.slice(0, shards) });
     this.mesh = mesh;
@@ -31,9 +35,7 @@ export class MemoryCoordinator extends StoreCoordinator {
 
   override start(): Promise<void> {
     if (!this.#isCrashed) return super.start();
-    return Promise.reject(
-      new LifecycleError('stopped', 'This coordinator crashed: make a new one, as a new process would.'),
-    );
+    return Promise.reject(crashed());
   }
 
   /**
@@ -46,4 +48,12 @@ export class MemoryCoordinator extends StoreCoordinator {
     this.die();
     this.mesh.crash(this);
   }
+}
+
+function shardsOf(mesh: MemoryMesh, wanted: number = mesh.shards): number {
+  if (Number.isSafeInteger(wanted) && wanted >= 1 && wanted <= mesh.shards) return wanted;
+  const given = typeof wanted === 'number' ? wanted : typeof wanted;
+  throw new ConfigError(
+    `shards is ${given}, and the mesh has ${mesh.shards}: the mesh decides. Make it with new MemoryMesh({ shards }).`,
+  );
 }

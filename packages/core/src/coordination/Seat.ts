@@ -71,6 +71,9 @@ export class Seat {
   readonly #former = new Map<number, LeaseLostReason>();
 
   #phase: Phase = 'off';
+  #isDead = false;
+  /** How many answers, timers and pushes are being taken in at this moment. Not 0 only while listeners may be called. */
+  #busy = 0;
   #instance = '';
   #epoch = 0;
   #firstEpoch = 0;
@@ -89,22 +92,22 @@ export class Seat {
     this.#store = store;
     this.#settings = host.settings;
     const { clock, timing } = this.#settings;
-    this.#lease = new Lease(clock, timing.trustMs, () => this.#lapse());
+    this.#lease = new Lease(clock, timing.trustMs, () => this.#takeIn(() => this.#lapse()));
     this.#batches = new Batches({
       clock,
       attemptMs: timing.attemptMs,
       canSend: () => (this.#phase === 'joined' && !this.isDown) || this.#phase === 'leaving',
       send: (batch, ops) => this.#sendBatch(batch, ops),
-      onAnswer: (answer, pending) => this.#onApplied(answer, pending),
+      onAnswer: (answer, pending) => this.#takeIn(() => this.#onApplied(answer, pending)),
       onFailure: (error) => this.#onFailure(error),
     });
     this.#heartbeat = new Heartbeat({
       clock,
       timing,
-      send: () => this.#sendBeat(),
-      onAnswer: (answer, sentAt) => this.#onBeat(answer, sentAt),
+      send: () => this.#takeIn(() => this.#sendBeat()),
+      onAnswer: (answer, sentAt) => this.#takeIn(() => this.#onBeat(answer, sentAt)),
       onFailure: (error) => this.#onFailure(error),
-      onLate: (lateMs) => host.emit('late', { lateMs }),
+      onLate: (lateMs) => this.#takeIn(() => host.emit('late', { lateMs })),
     });
     this.#tickets = new Tickets({
       settings: this.#settings,
@@ -117,14 +120,19 @@ export class Seat {
       clock,
       store,
       limitMs: timing.beatMs,
-      onPush: (push) => this.#onPush(push),
+      onPush: (push) => this.#takeIn(() => this.#onPush(push)),
       onDegraded: () => host.emit('wakeDegraded', {}),
     });
-    this.#backend = new Reachability(clock, timing.attemptMs, () => this.#goDown());
+    this.#backend = new Reachability(clock, timing.attemptMs, () => this.#takeIn(() => this.#goDown()));
   }
 
   get epoch(): number {
     return this.#epoch;
+  }
+
+  /** Whether it ended as by a crash: it never starts again. */
+  get isDead(): boolean {
+    return this.#isDead;
   }
 
   get isDown(): boolean {
@@ -163,7 +171,7 @@ export class Seat {
 
   #abandonStart(phase: 'off' | 'replaced', error: Error): Error {
     this.#phase = phase;
-    this.#drop(phase === 'off' ? 'stopped' : 'replaced');
+    this.#drop(error);
     void this.#detach();
     return error;
   }
@@ -185,7 +193,7 @@ export class Seat {
     };
     const answer = await answerWithin(clock, timing.beatMs, () => this.#store.join(request));
     if (answer instanceof Error || answer.kind !== 'joined') return answer;
-    if (this.#phase === 'joining' && this.#instance === instance) this.#sitDown(answer, sentAt);
+    if (this.#phase === 'joining' && this.#instance === instance) this.#takeIn(() => this.#sitDown(answer, sentAt));
     else void this.#store.leave({ epoch: answer.epoch, instance }).catch(() => {});
     return answer;
   }
@@ -197,8 +205,10 @@ export class Seat {
     this.#phase = 'joined';
     this.#beats = 0;
     this.#noteEra(answer.era, answer.quarantined);
+    if (this.#phase !== 'joined') return;
     this.#trust(sentAt);
-    this.#heartbeat.schedule(sentAt, this.#nextBeatMs(sentAt));
+    // The first heartbeat takes the name from an older start: a join alone may be late, of a start that is over.
+    this.beatNow();
     this.#batches.kick();
   }
 
@@ -210,6 +220,8 @@ export class Seat {
 
   /** Ends what is held, hands everything over, and lets go of the store. Bounded by the lease; never rejects. */
   async stop(): Promise<void> {
+    // Called by a listener in the midst of an answer: what is under way there would go on with a seat that is gone.
+    while (this.#busy > 0) await Promise.resolve();
     if (this.#phase === 'off' || this.#phase === 'leaving') return;
     const wasJoined = this.#phase === 'joined';
     const { clock, timing } = this.#settings;
@@ -220,7 +232,7 @@ export class Seat {
     for (const pending of this.#batches.recall(isTaking)) pending.reject(new LeaseLostError('stopped'));
     if (wasJoined) await this.#handOver(untilMs);
     this.#remember('stopped');
-    this.#drop('stopped');
+    this.#drop(new LeaseLostError('stopped'));
     await this.#detach();
     if (this.#phase === 'leaving') this.#phase = 'off';
   }
@@ -240,12 +252,13 @@ export class Seat {
 
   /** Ends at once and without a word to anybody, as a crash would. */
   die(): void {
+    this.#isDead = true;
     if (this.#phase === 'off') return;
     this.#phase = 'off';
     this.#stopClocks();
     this.#tickets.endAll('expired', 'superseded');
     this.#remember('superseded');
-    this.#drop('superseded');
+    this.#drop(new LeaseLostError('superseded'));
     void this.#detach();
   }
 
@@ -257,7 +270,7 @@ export class Seat {
     this.#stopClocks();
     this.#tickets.endAll('replaced');
     this.#remember('replaced');
-    this.#drop('replaced');
+    this.#drop(new LeaseLostError('replaced'));
     void this.#store.leave(request).catch(() => {});
     this.#host.wasReplaced();
   }
@@ -305,9 +318,9 @@ export class Seat {
   }
 
   /** Nothing is on its way any more, and nobody waits for it. */
-  #drop(reason: LeaseLostReason): void {
+  #drop(error: Error): void {
     for (const pending of this.#batches.reset()) {
-      if (isTaking(pending)) pending.reject(new LeaseLostError(reason));
+      if (isTaking(pending)) pending.reject(error);
       else pending.settle(null);
     }
     this.#backend.reset();
@@ -363,10 +376,12 @@ export class Seat {
     if (answer.era !== this.#era) this.#tickets.keepListed(this.#view);
     this.#noteEra(answer.era, answer.quarantined);
     for (const ticket of answer.lost) this.#tickets.onLost(ticket);
+    if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
     this.#trust(sentAt);
     this.#onNews(answer.news, answer.era);
     this.#wakes.expectPing(this.#instance);
     this.#batches.kick();
+    if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
     return answer.more ? 0 : this.#nextBeatMs(sentAt);
   }
 
@@ -432,7 +447,7 @@ export class Seat {
       return;
     }
     if (this.isDown) {
-      onRefused(unavailable(`${op.op}()`, this.#lastError));
+      onRefused(unavailable(callOf(op), this.#lastError));
       return;
     }
     const pending: Pending = {
@@ -467,7 +482,8 @@ export class Seat {
 
   acquire(place: Place, options: AcquireTurnOptions, isCampaign = false): Promise<Hold> {
     if (this.isDown && !isCampaign && place.stage === 'open' && !options.signal?.aborted) {
-      const error = unavailable('acquireTurn()', this.#lastError);
+      const call = place.kind === 'turn' ? 'acquireTurn()' : 'tryLead()';
+      const error = unavailable(call, this.#lastError);
       this.#tickets.refuse(place, error);
       return Promise.reject(error);
     }
@@ -497,7 +513,7 @@ export class Seat {
     }
     // Nothing of it was done. It is carried over with the rest, or ends with it.
     this.#batches.putBack(pending);
-    if (this.#phase === 'leaving') this.#drop('stopped');
+    if (this.#phase === 'leaving') this.#drop(new LeaseLostError('stopped'));
     else if (answer.kind === 'replaced') this.endReplaced();
     else this.#superseded();
   }
@@ -558,6 +574,16 @@ export class Seat {
     return era === this.#era && this.#lease.check();
   }
 
+  /** Runs what may call listeners, so that a stop() of theirs waits until it is done. */
+  #takeIn<T>(run: () => T): T {
+    this.#busy += 1;
+    try {
+      return run();
+    } finally {
+      this.#busy -= 1;
+    }
+  }
+
   // ── Small things ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   #note(stamp: number): void {
@@ -566,6 +592,7 @@ export class Seat {
 
   #endedError(): Error {
     if (this.#phase === 'replaced') return new LeaseLostError('replaced');
+    if (this.#isDead) return crashed();
     if (this.#instance === '') {
       return new LifecycleError('not-started', 'The coordinator is not started: call start() first.');
     }
@@ -582,6 +609,16 @@ export class Seat {
 
 function isTaking(pending: Pending): boolean {
   return pending.op.op !== 'release';
+}
+
+/** The public call that an op was made for. */
+function callOf({ op, key }: Op): string {
+  if (op === 'try') return 'tryLead()';
+  return op === 'reserve' && key.startsWith('l:') ? 'lead()' : `${op}()`;
+}
+
+export function crashed(): LifecycleError {
+  return new LifecycleError('stopped', 'This coordinator crashed: make a new one, as a new process would.');
 }
 
 function unavailable(what: string, cause: Error): CoordinationUnavailableError {

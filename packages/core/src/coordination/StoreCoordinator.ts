@@ -1,8 +1,15 @@
-import { BadInputError, ConfigError, LeaseLostError, LifecycleError, TicketError } from '../errors.js';
-import { Events } from './events.js';
+import {
+  BadInputError,
+  ConfigError,
+  checkOptionNames,
+  LeaseLostError,
+  LifecycleError,
+  TicketError,
+} from '../errors.js';
+import { checkEvent, Events } from './events.js';
 import type { Hold, Lead, Turn } from './held.js';
-import { type CoordinatorOptions, type Settings, settle, text } from './options.js';
-import { Seat, type SeatHost } from './Seat.js';
+import { type CoordinatorOptions, OPTION_NAMES, type Settings, settle, text } from './options.js';
+import { crashed, Seat, type SeatHost } from './Seat.js';
 import type { Adoption, Op, Store } from './store.js';
 import type {
   AcquireTurnOptions,
@@ -39,10 +46,14 @@ export class StoreCoordinator implements Coordinator, Inbox {
   /** Counts starts and stops: a start that was overtaken may not join, nor end a newer one. */
   #generation = 0;
   #stopping: Promise<void> | undefined;
+  #whenDead: ((error: Error) => void)[] = [];
   #wasReplaced = false;
   #downSinceMs: number | undefined;
 
   constructor(options: StoreCoordinatorOptions) {
+    // A coordinator that extends this one has options of its own.
+    if (new.target === StoreCoordinator)
+      checkOptionNames('StoreCoordinator', options, { ...OPTION_NAMES, stores: true });
     this.#settings = settle(options);
     if (!Array.isArray(options.stores) || options.stores.length === 0) {
       throw new ConfigError('stores is empty: expected one Store for each shard.');
@@ -68,7 +79,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
 
   start(): Promise<void> {
     if (this.#wasReplaced) return Promise.reject(new LeaseLostError('replaced'));
-    this.#starting ??= this.#start();
+    this.#starting ??= this.#orDie(this.#start());
     return this.#starting;
   }
 
@@ -93,7 +104,10 @@ export class StoreCoordinator implements Coordinator, Inbox {
     this.#starting = undefined;
     this.#generation += 1;
     this.#downSinceMs = undefined;
-    const stopping = Promise.all([this.#stopping, ...this.#seats.map((seat) => seat.stop())]).then(() => {});
+    // A crash meanwhile leaves nothing to stop.
+    const stopping = this.#orDie(
+      Promise.all([this.#stopping, ...this.#seats.map((seat) => seat.stop())]).then(() => {}),
+    ).catch(() => {});
     this.#stopping = stopping;
     return stopping;
   }
@@ -104,7 +118,20 @@ export class StoreCoordinator implements Coordinator, Inbox {
     this.#starting?.catch(() => {});
     this.#starting = undefined;
     for (const seat of this.#seats) seat.die();
+    const error = new LifecycleError('stopped', 'The replica crashed meanwhile.');
+    for (const end of this.#whenDead.splice(0)) end(error);
     return epochs;
+  }
+
+  /** As `promise`, but a crash ends it: what a dead replica waits for never comes. */
+  #orDie(promise: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#whenDead.push(reject);
+      const forget = (): void => {
+        this.#whenDead = this.#whenDead.filter((each) => each !== reject);
+      };
+      promise.finally(forget).then(resolve, reject);
+    });
   }
 
   reserve(key: string): Promise<Ticket> {
@@ -128,7 +155,8 @@ export class StoreCoordinator implements Coordinator, Inbox {
     });
   }
 
-  acquireTurn(ticket: Ticket, options: AcquireTurnOptions = {}): Promise<ChatTurn> {
+  acquireTurn(ticket: Ticket, wanted?: AcquireTurnOptions | null): Promise<ChatTurn> {
+    const options = wanted ?? {};
     // Not an async function: each await on the way to a turn is one more lap of the queue of microtasks.
     try {
       const [seat, place] = this.#find(ticket);
@@ -158,14 +186,19 @@ export class StoreCoordinator implements Coordinator, Inbox {
 
   #notRunning(): Error {
     if (this.#wasReplaced) return new LeaseLostError('replaced');
+    if (this.#seats[0]?.isDead === true) return crashed();
     if (this.#stopping === undefined)
       return new LifecycleError('not-started', 'The coordinator is not running: call start() first.');
     return new LifecycleError('stopped', 'The coordinator was stopped: call start() to join again.');
   }
 
-  async lead(name: string, options: { signal?: AbortSignal } = {}): Promise<Leadership> {
+  async lead(name: string, wanted?: { signal?: AbortSignal } | null): Promise<Leadership> {
     const key = leader(name);
+    const options = wanted ?? {};
     const { signal } = options;
+    if (signal !== undefined && !(signal instanceof AbortSignal)) {
+      throw new ConfigError('lead(): signal is not an AbortSignal.');
+    }
     const seat = this.#seatOf(key);
     for (;;) {
       signal?.throwIfAborted();
@@ -216,6 +249,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
   }
 
   on<E extends keyof CoordinatorEvents>(event: E, listener: (payload: CoordinatorEvents[E]) => void): () => void {
+    checkEvent(event);
     return this.#events.on(event, listener);
   }
 

@@ -17,6 +17,8 @@ const PINGS_MISSED = 2;
 export class Wakes {
   readonly #options: WakesOptions;
   #unsubscribe: (() => Promise<void>) | undefined;
+  /** Counts openings and closings: one that was overtaken keeps nothing. */
+  #opening = 0;
   #missed = 0;
 
   constructor(options: WakesOptions) {
@@ -32,9 +34,11 @@ export class Wakes {
   async open(instance: string): Promise<Error | undefined> {
     this.#missed = 0;
     if (this.#unsubscribe !== undefined) return undefined;
+    const opening = ++this.#opening;
     const subscribed = await this.#subscribe(instance);
     if (subscribed instanceof Error) return subscribed;
-    this.#unsubscribe = subscribed;
+    if (opening === this.#opening) this.#unsubscribe = subscribed;
+    else await subscribed().catch(() => {});
     return undefined;
   }
 
@@ -51,14 +55,19 @@ export class Wakes {
   }
 
   async close(): Promise<void> {
+    this.#opening += 1;
     const unsubscribe = this.#unsubscribe;
     this.#unsubscribe = undefined;
     await unsubscribe?.().catch(() => {});
   }
 
-  #subscribe(instance: string): Promise<(() => Promise<void>) | Error> {
+  async #subscribe(instance: string): Promise<(() => Promise<void>) | Error> {
     const { clock, limitMs, onPush, store } = this.#options;
-    return answerWithin(clock, limitMs, () => store.subscribe(instance, onPush));
+    const subscribing = store.subscribe(instance, (push) => onPush(push));
+    const answer = await answerWithin(clock, limitMs, () => subscribing);
+    // Given up, it may come about all the same: nobody would ever end it.
+    if (answer instanceof Error) void subscribing.then((late) => late()).catch(() => {});
+    return answer;
   }
 
   async #renew(instance: string): Promise<void> {

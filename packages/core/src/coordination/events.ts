@@ -1,8 +1,35 @@
+import { BadInputError } from '../errors.js';
+import type { CoordinatorEvents } from './types.js';
+
+const NAMES: { [Event in keyof CoordinatorEvents]: true } = {
+  unavailable: true,
+  available: true,
+  lost: true,
+  superseded: true,
+  replaced: true,
+  elected: true,
+  late: true,
+  quarantine: true,
+  wakeDegraded: true,
+  ticketLeaked: true,
+  held: true,
+  parked: true,
+};
+
+/** An event that never comes would be waited for in vain. */
+export function checkEvent(event: string): void {
+  if (Object.hasOwn(NAMES, event)) return;
+  throw new BadInputError(`on(): there is no event '${String(event)}'. There are ${Object.keys(NAMES).join(', ')}.`);
+}
+
 /** Listeners by event name. One that throws, or whose promise rejects, disturbs nobody. */
 export class Events<Map extends object> {
   readonly #listeners = new globalThis.Map<keyof Map, Set<(payload: never) => unknown>>();
 
   on<E extends keyof Map>(event: E, listener: (payload: Map[E]) => unknown): () => void {
+    if (typeof listener !== 'function') {
+      throw new BadInputError(`A listener of '${String(event)}': expected a function, found ${typeof listener}.`);
+    }
     const listeners = this.#listeners.get(event) ?? new Set();
     this.#listeners.set(event, listeners);
     // A wrapper of its own, so that one function registered twice is heard twice and removed once.

@@ -33,6 +33,17 @@ export interface Settings {
   readonly clock: Clock;
 }
 
+export const OPTION_NAMES: { readonly [Name in keyof Required<CoordinatorOptions>]: true } = {
+  replicaId: true,
+  leaseMs: true,
+  heartbeatMs: true,
+  ticketTtlMs: true,
+  heldWarnMs: true,
+  maxAttempts: true,
+  dedupeMs: true,
+  clock: true,
+};
+
 const DAY_MS = 86_400_000;
 const MAX_LEASE_MS = 3_600_000;
 const MIN_LEASE_MS = 100;

@@ -34,7 +34,7 @@ export {
 } from './record/record.js';
 
 /** No heartbeat forgets more expired ids than this. */
-const FORGET_SHARE = 1024;
+const FORGET_SHARE = 4096;
 /** Live rows this many leases old no longer pin the configuration. */
 const STALE_PIN_LEASES = 3;
 
@@ -52,11 +52,8 @@ export function join(record: Ledger, request: JoinRequest, moment: Moment, pushe
   // The caller knew this epoch and counts it as over: a rollback brought it back. Its batches would all be stale.
   if (row !== undefined) bury(step, row);
 
-  const former = [...record.live.values()].filter((other) => other.replicaId === request.replicaId);
-  const current = former.find((other) => !other.replaced);
-  if (current !== undefined && isOlder(request, current)) return { kind: 'replaced' };
-  for (const other of former) replace(step, other);
-  return joined(step, addRow(step, request, current));
+  if (isOutdated(record, request)) return { kind: 'replaced' };
+  return joined(step, addRow(step, request));
 }
 
 function joined(step: Step, row: Row): JoinAnswer {
@@ -94,10 +91,21 @@ function repin(step: Step, from: MeshConfig, to: MeshConfig): void {
   startEra(step, Math.max(from.leaseMs, to.leaseMs));
 }
 
-/** Whether the joining start is older than the one that has its replicaId now. */
-function isOlder(request: JoinRequest, current: Row): boolean {
-  if (current.formerly.includes(request.instance)) return true;
-  return request.firstEpoch !== 0 && current.firstEpoch > request.firstEpoch;
+/** Whether a newer start than the one that joins again has its replicaId. */
+function isOutdated(record: Ledger, { firstEpoch, replicaId }: JoinRequest): boolean {
+  if (firstEpoch === 0) return false;
+  for (const row of record.live.values()) {
+    if (row.replicaId === replicaId && row.isProven && row.firstEpoch > firstEpoch) return true;
+  }
+  return false;
+}
+
+/** The first that is heard of an epoch after its join: now it has the name, and older starts are replaced. */
+function prove(step: Step, me: Row): void {
+  me.isProven = true;
+  for (const row of [...step.record.live.values()]) {
+    if (row.replicaId === me.replicaId && row.firstEpoch < me.firstEpoch) replace(step, row);
+  }
 }
 
 /** R4: the newer start has the name from now on; what the older holds stays its own until it has surely ended. */
@@ -112,14 +120,14 @@ function replace(step: Step, row: Row): void {
   }
 }
 
-function addRow(step: Step, request: JoinRequest, former: Row | undefined): Row {
+function addRow(step: Step, request: JoinRequest): Row {
   const epoch = stamp(step);
   const row: Row = {
     epoch,
     replicaId: request.replicaId,
     instance: request.instance,
     firstEpoch: request.firstEpoch === 0 ? epoch : request.firstEpoch,
-    formerly: former === undefined ? [] : [...former.formerly, former.instance].slice(-8),
+    isProven: false,
     beat: step.nowMs,
     beatNumber: 0,
     since: step.nowMs,
@@ -137,6 +145,7 @@ export function apply(record: Ledger, request: ApplyRequest, moment: Moment, pus
   const step = begin(record, moment, pushes, request.batch);
   const me = admit(step, request.epoch, request.instance);
   if (me === 'dead' || me === 'replaced') return { kind: me };
+  if (!me.isProven) prove(step, me);
   // R7: the same number again gets the same answer again, an older one does nothing.
   if (request.batch === me.batch && me.reply !== null) return me.reply;
   if (request.batch <= me.batch) return { kind: 'stale' };
@@ -156,6 +165,7 @@ export function beat(record: Ledger, request: BeatRequest, moment: Moment, pushe
   // An old view would take away what came after it.
   if (request.beat <= me.beatNumber) return { kind: 'stale' };
   me.beatNumber = request.beat;
+  if (!me.isProven) prove(step, me);
   noteSeen(record, request.seen);
   renew(step, me);
   me.adopts = request.adopts;
@@ -207,6 +217,8 @@ function compareView(step: Step, me: Row, request: BeatRequest): Grant[] {
     if (ticket.fence === 0) deliver(step, entry);
     else if (!confirm(step, entry, ticket)) lost.push(ticket);
   }
+  // As a rule the caller knows all it has: nothing to disown.
+  if (listed.size === me.tickets.size) return lost;
   for (const entry of [...me.tickets.values()]) {
     if (listed.has(entry.seq) || entry.offered || entry.batch > request.answered) continue;
     disown(step, me, entry);

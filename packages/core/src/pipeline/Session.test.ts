@@ -192,4 +192,85 @@ describe('state', () => {
     expect(fences[1]).toBeGreaterThan(fences[0] ?? 0);
     expect(saves).toEqual([fences[1]]);
   });
+
+  const circle: unknown[] = [];
+  circle.push(circle);
+  test.each<[string, unknown]>([
+    ['ctx.state.x is a function', () => {}],
+    ['ctx.state.x is a symbol', Symbol('x')],
+    ['ctx.state.x is a bigint', 1n],
+    ['ctx.state.x is NaN', Number.NaN],
+    ['ctx.state.x is Infinity', Number.POSITIVE_INFINITY],
+    ['ctx.state.x is a Date', new Date(0)],
+    ['ctx.state.x is a Map', new Map()],
+    ['ctx.state.x.y[1] is undefined', { y: [1, undefined] }],
+    ['ctx.state.x[0].y is a Set', [{ y: new Set() }]],
+    ['in a circle', circle],
+  ])('what JSON cannot hold is refused by its path, and not saved: %s', async (problem, value) => {
+    const errors: unknown[] = [];
+    const save = vi.fn(async () => {});
+    const state: StateStore = { load: async () => null, save };
+    const { provider } = await lab.alone((bot) => bot.use((ctx) => void Object.assign(ctx.state, { x: value })), {
+      state,
+      maxAttempts: 1,
+      onError: (error) => errors.push(error),
+    });
+
+    await provider.receive({ chat: 'k', text: 'x' });
+
+    await vi.waitFor(() => expect(errors).toMatchObject([{ code: 'bad-input' }]));
+    expect(String(errors)).toContain(problem);
+    expect(save).not.toHaveBeenCalled();
+  });
+
+  test.each([[[1]], ['s'], [null], [undefined], [new Map()]])(
+    'only a plain object may take the place of ctx.state: not %j',
+    async (value) => {
+      const errors: unknown[] = [];
+      const { provider } = await lab.alone((bot) => bot.use((ctx) => void Reflect.set(ctx, 'state', value)), {
+        maxAttempts: 1,
+        onError: (error) => errors.push(error),
+      });
+
+      await provider.receive({ chat: 'k', text: 'x' });
+
+      await vi.waitFor(() => expect(errors).toMatchObject([{ code: 'bad-input' }]));
+    },
+  );
+
+  test('an answer of a flow that JSON cannot hold is refused by its path', async () => {
+    const errors: unknown[] = [];
+    const { provider } = await lab.alone(
+      (bot) =>
+        bot.use(
+          flow('book')
+            .ask('When?', 'when', { parse: (text) => new Date(text) })
+            .ask('Who?', 'who'),
+        ),
+      { maxAttempts: 1, onError: (error) => errors.push(error) },
+    );
+
+    await provider.receive({ chat: 'k', text: 'book' });
+    await provider.receive({ chat: 'k', text: '2030-01-01' });
+
+    await vi.waitFor(() => expect(errors).toMatchObject([{ code: 'bad-input' }]));
+    expect(String(errors)).toContain('c.state.when is a Date');
+  });
+
+  test('every kind of JSON data comes back as it was, and a member that is undefined as one that is not there', async () => {
+    const all = { a: [1, 'b', true, null, { c: [] }], d: { e: -1.5, f: false }, g: '' };
+    const seen: unknown[] = [];
+    const { provider } = await lab.alone((bot) => {
+      bot.when('set', (ctx) => void Reflect.set(ctx, 'state', { ...structuredClone(all), h: undefined }));
+      bot.when('get', (ctx) => {
+        seen.push(structuredClone(ctx.state));
+        ctx.state = {};
+      });
+    });
+
+    for (const text of ['set', 'get', 'get']) await provider.receive({ chat: 'k', text });
+    await vi.waitFor(() => expect(seen).toHaveLength(2));
+
+    expect(seen).toStrictEqual([all, {}]);
+  });
 });

@@ -1,5 +1,6 @@
 import { BadInputError } from '../errors.js';
 import type { StateStore, StoredState } from '../state/state-store.js';
+import { isPlainObject, kindOf, notPlain } from './plain-data.js';
 
 /** The format of a stored session. */
 export const SESSION_VERSION = 1;
@@ -54,6 +55,11 @@ export class Session {
   }
 
   set data(value: Data) {
+    if (!isPlainObject(value)) {
+      throw new BadInputError(
+        `ctx.state: expected a plain object, found ${kindOf(value)}. To forget all, set it to {}.`,
+      );
+    }
     this.#before ??= toJson(this.#data);
     this.#data = value;
   }
@@ -62,13 +68,24 @@ export class Session {
    * Saves what changed under `fence`, as the work of the message `by`. Undefined when nothing did.
    *
    * @throws StaleFenceError when a later turn has written
+   * @throws BadInputError when it is not plain JSON data; nothing is written
    */
   save(store: StateStore, chat: string, fence: number, by: number): Promise<void> | undefined {
+    // Also when the JSON is the same: it is what a function or a symbol leaves no trace in.
+    if (this.#before !== undefined) refuse(notPlain(this.#data, 'ctx.state'));
     const isChanged = this.#before !== undefined && toJson(this.#data) !== this.#before;
     if (!isChanged && this.flow === this.#loaded?.flow) return undefined;
+    if (this.flow !== this.#loaded?.flow) refuse(notPlain(this.flow?.state ?? {}, 'c.state'));
     const stored: Stored = { v: SESSION_VERSION, by, data: this.#data, flow: this.flow };
     return store.save(chat, stored, fence);
   }
+}
+
+function refuse(problem: string | undefined): void {
+  if (problem === undefined) return;
+  throw new BadInputError(
+    `${problem}: expected plain JSON data, which is objects, arrays, strings, finite numbers, booleans and null.`,
+  );
 }
 
 function toJson(data: Data): string {

@@ -59,10 +59,14 @@ async function serve(setup: ExclusiveSetup, leadership: Leadership): Promise<voi
     }
     return setup.intake(message);
   };
+  const over = anyAborts(leadership.signal, stopping);
+  const starting = (async () => provider.start(intake))();
   try {
-    await provider.start(intake);
-    setup.changed(true);
-    await anyAborts(leadership.signal, stopping);
+    // One that takes long to connect may not outlast the leadership: the next leader connects then.
+    await Promise.race([starting, over]);
+    if (leadership.signal.aborted || stopping.aborted) closeLater(provider, starting);
+    else setup.changed(true);
+    await over;
   } finally {
     setup.changed(false);
     await provider.stop();
@@ -71,6 +75,15 @@ async function serve(setup: ExclusiveSetup, leadership: Leadership): Promise<voi
       await Promise.race([setup.drained(), anyAborts(leadership.signal)]);
     await provider.close?.();
   }
+}
+
+/** It was told to stop while it connected: it is told again when it has. */
+function closeLater(provider: Provider, starting: Promise<void>): void {
+  const close = async (): Promise<void> => {
+    await provider.stop();
+    await provider.close?.();
+  };
+  starting.then(close).catch(() => {});
 }
 
 function isReplaced(error: unknown): boolean {

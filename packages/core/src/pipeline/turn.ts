@@ -94,7 +94,7 @@ export class MessageTurn implements Way {
           case 'opening':
             this.#attempt = undefined;
             this.#message = read(this.#work);
-            this.#attempt = this.#begin(await this.#setup.store.load(this.#message.chat), this.#turn!);
+            this.#attempt = this.#begin(await this.#load(this.#message.chat), this.#turn!);
             this.#to('handling');
             break;
           case 'handling':
@@ -103,7 +103,7 @@ export class MessageTurn implements Way {
             this.#to('settling');
             break;
           case 'settling':
-            await this.#settle(this.#attempt!);
+            await this.#limited(() => this.#settle(this.#attempt!));
             this.#to('done');
             break;
           case 'failing':
@@ -151,6 +151,10 @@ export class MessageTurn implements Way {
     return this.#setup.isDurable ? 'left' : 'requeueing';
   }
 
+  #load(chat: string): StoredState | null | Promise<StoredState | null> {
+    return this.#limited(() => this.#setup.store.load(chat));
+  }
+
   #begin(state: StoredState | null, turn: ChatTurn): Attempt {
     const session = new Session(state);
     turn.assertHeld();
@@ -158,16 +162,24 @@ export class MessageTurn implements Way {
   }
 
   #handle(attempt: Attempt): unknown {
+    return this.#limited(
+      () => this.#setup.handle(attempt),
+      (error) => attempt.abort(error),
+    );
+  }
+
+  /** What `act` gives; a TurnLimitError when it takes longer than a turn may. What it waits for may then never come. */
+  #limited<T>(act: () => T, onLimit?: (error: TurnLimitError) => void): T | Promise<Awaited<T>> {
     const { maxTurnMs, clock } = this.#setup;
-    if (maxTurnMs === undefined) return this.#setup.handle(attempt);
+    if (maxTurnMs === undefined) return act();
     return new Promise((resolve, reject) => {
       const timer = clock.setTimer(maxTurnMs, () => {
         const error = new TurnLimitError(maxTurnMs);
-        attempt.abort(error);
+        onLimit?.(error);
         reject(error);
       });
-      const handled = (async () => this.#setup.handle(attempt))();
-      handled.then(resolve, reject).finally(() => clock.clearTimer(timer));
+      const done = (async () => act())() as Promise<Awaited<T>>;
+      done.then(resolve, reject).finally(() => clock.clearTimer(timer));
     });
   }
 
@@ -211,12 +223,17 @@ export class MessageTurn implements Way {
 
   /** The hooks, the replies they send, and the time before the next attempt. */
   async #tell(turn: ChatTurn): Promise<void> {
+    // A hook or a send that hangs may not hold the chat for longer than a handler may.
+    await Promise.resolve(this.#limited(() => this.#report())).catch(() => {});
+    const delayMs = this.#setup.retryDelayMs(this.#work.attempt);
+    if (delayMs > 0) await pause(this.clock, delayMs, this.#setup.stopping, turn.signal);
+  }
+
+  async #report(): Promise<void> {
     const attempt = this.#attempt;
     await attempt?.flush()?.catch(() => {});
     await this.#setup.failed(this.#error, attempt, this.#work);
     await attempt?.flush()?.catch(() => {});
-    const delayMs = this.#setup.retryDelayMs(this.#work.attempt);
-    if (delayMs > 0) await pause(this.clock, delayMs, this.#setup.stopping, turn.signal);
   }
 
   async #requeue(): Promise<TurnState> {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { SIGNATURE_HEADER, signWebhook, verifyWebhook } from '../index.js';
 import { sign, verify } from './signature.js';
 
 const NOW_MS = 1_800_000_000_000;
@@ -43,3 +44,11 @@ test.each(['x', 't=1', 'v1=00', 't=x,v1=00', `t=1,v1=${'g'.repeat(64)}`, `t=1,v1
     expect(at(header)).toBe('malformed');
   },
 );
+
+test('who gets replies verifies them by what the package exports, header and body as Node gives them', () => {
+  const limits = { secrets: ['s3cret'], nowMs: NOW_MS, toleranceMs: 300_000 };
+  const headers: Record<string, string | undefined> = { [SIGNATURE_HEADER]: signWebhook('s3cret', 'text', NOW_MS) };
+
+  expect(verifyWebhook(headers['x-botmesh-signature'], 'text', limits)).toBe('valid');
+  expect(verifyWebhook(headers['x-other'], 'text', limits)).toBe('missing');
+});

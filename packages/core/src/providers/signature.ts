@@ -3,6 +3,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 /** The header that carries the signature: `t=<seconds since 1970>,v1=<hex>`, several `v1` where secrets change. */
 export const SIGNATURE_HEADER = 'x-botmesh-signature';
 
+/** Only `valid` is good: compare with it, as every verdict is a text and so counts as true. */
 export type Verdict = 'valid' | 'missing' | 'malformed' | 'wrong' | 'too old' | 'from the future';
 
 /** The header's value for `body`: HMAC-SHA256 over `<seconds>.<body>`. Says nothing about who may see the body. */
@@ -16,8 +17,8 @@ export function sign(secret: string, body: string | Uint8Array, atMs: number): s
  * A body may be sent again within that time: use message ids against that.
  */
 export function verify(
-  header: string | null,
-  body: Uint8Array,
+  header: string | null | undefined,
+  body: string | Uint8Array,
   { secrets, nowMs, toleranceMs }: { secrets: readonly string[]; nowMs: number; toleranceMs: number },
 ): Verdict {
   const claim = readHeader(header);
@@ -35,9 +36,9 @@ export function verify(
 
 /** Looks at the form only, so that a call without a signature costs nothing. */
 export function readHeader(
-  header: string | null,
+  header: string | null | undefined,
 ): { seconds: number; digests: readonly Uint8Array[] } | 'missing' | 'malformed' {
-  if (header === null || header === '') return 'missing';
+  if (header === null || header === undefined || header === '') return 'missing';
   let seconds: number | undefined;
   const digests: Uint8Array[] = [];
   for (const part of header.split(',')) {

@@ -1,7 +1,7 @@
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { CoordinationUnavailableError, DeliveryError } from '../errors.js';
+import { ConfigError, CoordinationUnavailableError, DeliveryError } from '../errors.js';
 import { type BotMesh, botMesh, echo } from '../testing/bots.js';
 import { providerConformance } from '../testing/provider-conformance.js';
 import type { Intake } from './provider.js';
@@ -118,6 +118,24 @@ describe('what is refused, before anything is taken in', () => {
     expect(() => webhook({ secret: [], send: () => {} })).toThrow(/secret/);
     expect(() => webhook({ secret: 's' })).toThrow(/replyUrl/);
     expect(() => webhook({ secret: 's', send: () => {}, replyUrl: 'http://x' })).toThrow(/either/);
+    expect(() => webhook({ secret: 7 as never, send: () => {} })).toThrow(/secret/);
+  });
+
+  test.each([
+    [undefined, /no options/],
+    [null, /no options/],
+    [{ secret: 's', replyUrl: 'not a url' }, /replyUrl/],
+    [{ secret: 's', replyUrl: 'ftp://x/' }, /replyUrl/],
+    [{ secret: 's', send: 'x' }, /send/],
+    [{ secret: 's', send: () => {}, path: 'hook' }, /path.*slash/],
+    [{ secret: 's', send: () => {}, path: 7 }, /path/],
+    [{ secret: 's', send: () => {}, maxBytes: Number.NaN }, /maxBytes/],
+    [{ secret: 's', send: () => {}, toleranceMs: -1 }, /toleranceMs/],
+  ])('options that cannot work are a ConfigError that names them: %j', (options, name) => {
+    const make = () => webhook(options as never);
+
+    expect(make).toThrow(ConfigError);
+    expect(make).toThrow(name);
   });
 });
 
@@ -152,13 +170,14 @@ describe('replies by replyUrl', () => {
   beforeEach(async () => {
     answers = [];
     got = [];
-    const server = createServer(async (request, response) => {
+    const receive = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
       const chunks: Uint8Array[] = [];
       for await (const chunk of request) chunks.push(chunk as Uint8Array);
       got.push({ header: request.headers[SIGNATURE_HEADER] as string, body: Buffer.concat(chunks) });
       const { status: code, headers } = answers.shift() ?? { status: 200 };
       response.writeHead(code, headers).end();
-    });
+    };
+    const server = createServer((request, response) => void receive(request, response));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     close = () => server.close();

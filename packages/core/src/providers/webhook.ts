@@ -34,6 +34,7 @@ export interface WebhookOptions {
  * the message is safely taken in, also for one taken in before; 503 when it is not: send it again, with the same id.
  */
 export function webhook(options: WebhookOptions): Provider {
+  checkOptions(options);
   const secrets = secretsOf(options);
   const send = senderOf(options, secrets[0] ?? '');
   const { path, maxBytes = 1_000_000, toleranceMs = 300_000, clock = systemClock } = options;
@@ -88,20 +89,38 @@ function parse(body: Uint8Array): IncomingMessage | string {
   return { id, chat, text, from: from ?? undefined, raw };
 }
 
+function checkOptions(options: unknown): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new ConfigError('webhook(): no options. Pass { secret, send } or { secret, replyUrl }.');
+  }
+  const { path, maxBytes = 0, toleranceMs = 0 } = options as Partial<WebhookOptions>;
+  if (path !== undefined && !(typeof path === 'string' && path.startsWith('/'))) {
+    throw new ConfigError(`webhook(): path is ${JSON.stringify(path)}. Begin it with a slash, or leave it out.`);
+  }
+  if (!(maxBytes >= 0)) throw new ConfigError(`webhook(): maxBytes is ${maxBytes}. Give a number from 0 up.`);
+  if (!(toleranceMs >= 0)) throw new ConfigError(`webhook(): toleranceMs is ${toleranceMs}. Give a number from 0 up.`);
+}
+
 function secretsOf({ secret }: WebhookOptions): readonly string[] {
-  const secrets = typeof secret === 'string' ? [secret] : [...(secret ?? [])];
+  const secrets: readonly unknown[] = Array.isArray(secret) ? secret : [secret];
   if (secrets.length === 0 || secrets.some((each) => typeof each !== 'string' || each === '')) {
     throw new ConfigError('webhook(): no secret. Pass { secret }, a long random text that the sender knows too.');
   }
-  return secrets;
+  return secrets as string[];
 }
 
 function senderOf({ send, replyUrl, clock = systemClock }: WebhookOptions, secret: string): Provider['send'] {
   if ((send === undefined) === (replyUrl === undefined)) {
     throw new ConfigError('webhook(): pass either { send } or { replyUrl }, to say where replies go.');
   }
-  if (send !== undefined) return send;
-  const url = new URL(replyUrl as string | URL);
+  if (send !== undefined) {
+    if (typeof send !== 'function') throw new ConfigError(`webhook(): send is a ${typeof send}. Pass a function.`);
+    return send;
+  }
+  const url = URL.canParse(String(replyUrl)) ? new URL(String(replyUrl)) : undefined;
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    throw new ConfigError('webhook(): replyUrl is no http or https address. Give one with its scheme and host.');
+  }
   return (chat, reply, context) => post(url, { chat, reply, context, secret, nowMs: clock.wallMs() });
 }
 

@@ -51,6 +51,8 @@ export class Link implements Store {
   readonly #drop: Strikes;
   readonly #cut = { requests: false, answers: false, pushes: false };
   readonly #unsubscribe = new Set<() => Promise<void>>();
+  /** Counts the times that all subscriptions were ended. */
+  #connection = 0;
   #delay = NO_DELAY;
   #repeatAfterMs = 0;
   #isFaulty = false;
@@ -135,6 +137,7 @@ export class Link implements Store {
   }
 
   #endSubscriptions(): void {
+    this.#connection += 1;
     for (const unsubscribe of this.#unsubscribe) unsubscribe().catch(() => {});
     this.#unsubscribe.clear();
   }
@@ -167,9 +170,12 @@ export class Link implements Store {
   }
 
   subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {
+    const connection = this.#connection;
     return this.#request('subscribe', async () => {
       const unsubscribe = await this.#store.subscribe(instance, (push) => this.#push(push, listener));
-      this.#unsubscribe.add(unsubscribe);
+      // It was on its way when its connection was closed.
+      if (connection !== this.#connection) await unsubscribe();
+      else this.#unsubscribe.add(unsubscribe);
       return async () => {
         this.#unsubscribe.delete(unsubscribe);
         await unsubscribe();

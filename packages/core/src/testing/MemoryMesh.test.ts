@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
-import { BadInputError, LeaseLostError } from '../errors.js';
+import { BadInputError, ConfigError, LeaseLostError } from '../errors.js';
 import { MemoryMesh } from './MemoryMesh.js';
 import { VirtualClock } from './VirtualClock.js';
 
@@ -93,7 +93,10 @@ describe('MemoryMesh', () => {
     }));
 
   test('a number of shards that cannot be is refused', () => {
-    for (const shards of [0, -1, 1.5, Number.NaN]) expect(() => new MemoryMesh({ shards })).toThrow(BadInputError);
+    for (const shards of [0, -1, 1.5, Number.NaN]) expect(() => new MemoryMesh({ shards })).toThrow(ConfigError);
+    expect(() => new MemoryMesh({ seed: 'x' as never })).toThrow(ConfigError);
+    expect(() => new MemoryMesh(null as never)).toThrow(ConfigError);
+    expect(() => new MemoryMesh({ shard: 2 } as never)).toThrow(/no option 'shard'/);
   });
 
   test('what was put down in a snapshot is all that a rollback leaves', () =>

@@ -1,7 +1,7 @@
 import { MemoryStore, type Snapshot } from '../coordination/MemoryStore.js';
 import type { StoreView } from '../coordination/store.js';
 import type { Coordinator } from '../coordination/types.js';
-import { BadInputError } from '../errors.js';
+import { BadInputError, ConfigError, checkOptionNames } from '../errors.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import type { LinkCounts, StrikeRate, Way } from './Link.js';
 import { Rig } from './Rig.js';
@@ -33,14 +33,18 @@ export class MemoryMesh {
   readonly #rigs = new WeakMap<object, Rig>();
 
   constructor(options: MemoryMeshOptions = {}) {
-    const shards = options.shards ?? 1;
+    checkOptionNames('MemoryMesh', options, { clock: true, shards: true, seed: true });
+    const { shards = 1, seed } = options;
     if (!Number.isSafeInteger(shards) || shards < 1) {
-      throw new BadInputError(`MemoryMesh: shards is ${shards}. Give a whole number from 1 up.`);
+      throw new ConfigError(`MemoryMesh: shards is ${shards}. Give a whole number from 1 up.`);
+    }
+    if (seed !== undefined && !Number.isFinite(seed)) {
+      throw new ConfigError(`MemoryMesh: seed is ${seed}. Give a number, or nothing.`);
     }
     const clock = options.clock ?? systemClock;
     this.clock = clock;
     this.shards = shards;
-    this.#random = options.seed === undefined ? () => clock.random() : seededRandom(options.seed);
+    this.#random = seed === undefined ? () => clock.random() : seededRandom(seed);
     this.#stores = Array.from({ length: shards }, () => new MemoryStore({ clock }));
   }
 

@@ -45,15 +45,6 @@ export class StoreClient {
     this.instance = `instance-${starts}`;
   }
 
-  /** A replica that has joined, and hears pushes. */
-  static async joined(lab: StoreLab, replicaId: string, options: { adopts?: boolean } = {}): Promise<StoreClient> {
-    const client = new StoreClient(lab, replicaId);
-    client.adopts = options.adopts ?? false;
-    await lab.store.subscribe(client.instance, (push) => client.pushes.push(push));
-    assertEqual((await client.join()).kind, 'joined');
-    return client;
-  }
-
   async join(changes: Partial<JoinRequest> = {}): Promise<JoinAnswer> {
     const { adopts, firstEpoch, instance, replicaId, seen } = this;
     const answer = await this.lab.store.join({
@@ -134,6 +125,19 @@ export class StoreClient {
   #note(stamp: number): void {
     this.seen = Math.max(this.seen, stamp);
   }
+}
+
+/** A replica that has joined, and hears pushes. */
+export async function joined(
+  lab: StoreLab,
+  replicaId: string,
+  options: { adopts?: boolean } = {},
+): Promise<StoreClient> {
+  const client = new StoreClient(lab, replicaId);
+  client.adopts = options.adopts ?? false;
+  await lab.store.subscribe(client.instance, (push) => client.pushes.push(push));
+  assertEqual((await client.join()).kind, 'joined');
+  return client;
 }
 
 function only(answer: Applied): Taken {

@@ -257,7 +257,7 @@ class Pair {
         lab.store.beat({
           ...request,
           epoch: this.#to(request.epoch),
-          era: this.#to(request.era),
+          era: this.#stamps.translateEra(request.era),
           seen: this.#to(request.seen),
           view: request.view.map(({ key, seq, fence }) => ({ key, seq: this.#to(seq), fence: this.#to(fence) })),
         }),

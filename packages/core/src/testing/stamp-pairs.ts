@@ -1,11 +1,12 @@
 /** The fields that hold stamps: their numbers differ from store to store, their order may not. */
-const STAMPS = new Set(['epoch', 'era', 'seq', 'fence']);
+const STAMPS = new Set(['epoch', 'seq', 'fence']);
 
 /**
  * Which stamp of one store stands for which of another. Each new pair has to fit into the order of those before: stamps
  * given by a later step are greater, and those of one key rise alike.
  */
 export class StampPairs {
+  readonly #eras = new Map<number, number>();
   readonly #toSubject = new Map<number, number>();
   readonly #toReference = new Map<number, number>();
   #greatest = { reference: 0, subject: 0 };
@@ -30,6 +31,11 @@ export class StampPairs {
     return beyond >= 0 && this.#greatest.reference > 0 ? this.#greatest.subject + beyond : reference;
   }
 
+  /** The subject's number for an era of the reference's. */
+  translateEra(reference: number): number {
+    return this.#eras.get(reference) ?? reference;
+  }
+
   /** Both stores were told of a stamp beyond all of theirs. */
   raise(by: number): void {
     this.#note(this.#greatest.reference + by, this.#greatest.subject + by);
@@ -40,6 +46,9 @@ export class StampPairs {
     if (typeof reference === 'number' && typeof subject === 'number' && STAMPS.has(path.split('.').at(-1) ?? '')) {
       return this.#pair(reference, subject, path);
     }
+    if (typeof reference === 'number' && typeof subject === 'number' && path.endsWith('.era')) {
+      return this.#pairEras(reference, subject, path);
+    }
     if (typeof reference !== 'object' || reference === null || typeof subject !== 'object' || subject === null) {
       return Object.is(reference, subject) ? undefined : `${path} is ${show(subject)}, expected ${show(reference)}`;
     }
@@ -49,6 +58,18 @@ export class StampPairs {
       const found = this.difference(left[name], right[name], `${path}.${name}`);
       if (found !== undefined) return found;
     }
+    return undefined;
+  }
+
+  /** Eras have no order: each of one store stands for one of the other. */
+  #pairEras(reference: number, subject: number, path: string): string | undefined {
+    const known = this.#eras.get(reference);
+    if (known === subject) return undefined;
+    const isTaken = [...this.#eras.values()].includes(subject);
+    if (known !== undefined || isTaken || (reference === 0) !== (subject === 0)) {
+      return `${path} is ${subject}, expected ${known ?? 'one not met before'}`;
+    }
+    this.#eras.set(reference, subject);
     return undefined;
   }
 

@@ -1,13 +1,12 @@
 import { timing } from '../coordination/timing.js';
 import { assertEqual } from './assertions.js';
-import { beatOn, LEASE_MS, StoreClient } from './StoreClient.js';
+import { beatOn, joined, LEASE_MS, StoreClient } from './StoreClient.js';
 import type { StoreFact } from './store-fact.js';
 import type { StoreLab } from './store-lab.js';
 
 const anyTime = (show: (lab: StoreLab) => Promise<void>): StoreFact => ({ needs: [], show });
 const inTime = (show: (lab: StoreLab) => Promise<void>): StoreFact => ({ needs: ['moveClock'], show });
 
-const joined = StoreClient.joined;
 const { beatMs } = timing(LEASE_MS);
 
 /** What a store does with messages. */
@@ -98,6 +97,8 @@ export const MESSAGE_FACTS: Readonly<Record<string, StoreFact>> = {
   'a message that is returned goes to a replica that adopts, in its place, with its attempt counted': anyTime(
     async (lab) => {
       const [a, b] = [await joined(lab, 'a'), await joined(lab, 'b', { adopts: true })];
+      await b.beat();
+      await b.heard();
       const first = await a.accept('k', 'm');
       const later = await a.accept('k', 'n');
 

@@ -96,7 +96,7 @@ export function chooseAdopter(step: Step): Row | undefined {
   if (me?.adopts && step.adopted.length < ADOPT_SHARE) return me;
   let best: Row | undefined;
   for (const row of record.live.values()) {
-    if (!row.adopts || row.replaced || row === me) continue;
+    if (!row.adopts || !row.isProven || row.replaced || row === me) continue;
     if (best === undefined || row.tickets.size < best.tickets.size) best = row;
   }
   return best;

@@ -31,8 +31,8 @@ export interface Row {
   readonly replicaId: string;
   readonly instance: string;
   readonly firstEpoch: number;
-  /** Instances whose place it took: a late join of theirs may not take it back. */
-  readonly formerly: readonly string[];
+  /** Whether it was heard of since it joined. A join alone may be late or doubled, of a start that is long over. */
+  isProven: boolean;
   /** When its last heartbeat came. */
   beat: number;
   /** That heartbeat's number. */

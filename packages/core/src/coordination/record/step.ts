@@ -48,10 +48,29 @@ export function noticeServerChange(step: Step, run: string): void {
 
 export function startEra(step: Step, leaseMs: number): void {
   const { record } = step;
-  record.era = stamp(step);
+  record.era = eraOf(record.run ?? '', stamp(step));
   record.quarantineMs = leaseMs === 0 ? Number.POSITIVE_INFINITY : timing(leaseMs).quarantineMs;
   // A witness's unbroken row of heartbeats ends here: its stamps may be from before the change.
   for (const row of record.live.values()) row.since = step.nowMs;
+}
+
+/**
+ * A number for one life of the store's data. It hangs on the server's identity: a stamp alone comes again when the clock
+ * stands behind a copy that is put back twice, and a replica would vouch for the second era by what it saw of the first.
+ * 53 bits of a hash (cyrb53).
+ */
+function eraOf(run: string, at: number): number {
+  const text = `${run} ${at}`;
+  let high = 0xdeadbeef;
+  let low = 0x41c6ce57;
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
+    high = Math.imul(high ^ code, 2654435761);
+    low = Math.imul(low ^ code, 1597334677);
+  }
+  high = Math.imul(high ^ (high >>> 16), 2246822507) ^ Math.imul(low ^ (low >>> 13), 3266489909);
+  low = Math.imul(low ^ (low >>> 16), 2246822507) ^ Math.imul(high ^ (high >>> 13), 3266489909);
+  return 4294967296 * (2097151 & low) + (high >>> 0) || 1;
 }
 
 /** R8: stamps rise also when the counter was lost, because the clock went on. */

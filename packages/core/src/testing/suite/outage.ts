@@ -217,6 +217,22 @@ export const replacement = [
     claim(told <= 1, 'both say that they were replaced');
   }),
 
+  promised(16, 'a join that comes late, of a start that is over, takes nothing', async (lab) => {
+    const before = await lab.replica({ replicaId: 'same', start: false });
+    before.repeatRequests({ next: 1, of: 'join' }, lab.leaseMs);
+    await before.coordinator.start();
+    await before.coordinator.stop();
+    const after = await lab.replica({ replicaId: 'same' });
+    const turn = await lab.take(after, 'k');
+    let told = 0;
+    after.coordinator.on('replaced', () => told++);
+
+    await lab.watch(lab.leaseMs * 3);
+
+    claim(believes(turn), 'the newer start lost its turn to a late join');
+    claimEqual(told, 0, 'how often it was told that it was replaced');
+  }),
+
   promised(16, 'after a crash the name joins with a new epoch', async (lab) => {
     const before = await lab.replica({ replicaId: 'same' });
     const other = await lab.replica();
@@ -231,7 +247,7 @@ export const replacement = [
     before.crash();
 
     const after = await lab.replica({ replicaId: 'same' });
-    const [newEpoch = 0] = await epochs();
+    const newEpoch = (await epochs()).at(-1) ?? 0;
     claim(newEpoch > oldEpoch, `epoch ${newEpoch} after ${oldEpoch}`);
     const turn = await lab.within(lab.deathBoundMs, lab.take(after, 'k'), 'a turn on what the crashed life held');
     const next = lab.follow(lab.take(other, 'k'));

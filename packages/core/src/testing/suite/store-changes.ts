@@ -309,4 +309,27 @@ export const storeChanges = [
     },
     { needs: ['rollback'] },
   ),
+
+  promised(
+    27,
+    'restarted with its clock set back, then set back to before: one change looks like the other',
+    async (lab) => {
+      const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+      await lab.sleep(lab.leaseMs * 2);
+      const forget = (await lab.mesh.server.snapshot?.()) ?? (() => {});
+      await lab.sleep(lab.leaseMs / 12);
+      await lab.mesh.server.stepClock?.(-5 * lab.leaseMs);
+      await lab.mesh.server.restart?.();
+      await lab.sleep(lab.leaseMs * 2);
+      await lab.within(settledMs(lab), lab.take(a, 'k'), 'a turn after the restart');
+      a.cut();
+
+      await forget();
+      const next = lab.follow(lab.take(b, 'k'));
+      await lab.watch(settledMs(lab) + lab.leaseMs, () => next.state !== 'waiting');
+
+      claimEqual(next.state, 'resolved', 'the next turn');
+    },
+    { needs: ['rollback', 'restart', 'stepClock'] },
+  ),
 ];
