@@ -246,15 +246,16 @@ export class SqliteStore implements Store {
 
   /** Looks whether a process with a seat has ended, and if so buries its replica. */
   async #buryEnded(): Promise<void> {
-    const { sql } = await this.#open();
-    if (ended(sql, this.#own).length === 0) return;
+    const file = this.#file;
+    if (file === undefined || ended(file, this.#own).length === 0) return;
     await this.#step((ledger, moment, pushes) => this.#buryEndedIn(ledger, moment, pushes));
   }
 
   #buryEndedIn(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
-    const { sql } = this.#file ?? {};
-    if (sql === undefined) return;
-    for (const epoch of ended(sql, this.#own)) transitions.kill(ledger, epoch, moment, pushes);
+    for (const { epoch, instance } of this.#file === undefined ? [] : ended(this.#file, this.#own)) {
+      transitions.kill(ledger, epoch, moment, pushes);
+      this.#presence.forget(instance);
+    }
   }
 
   /** The eldest alone writes the log back into the file. */
@@ -269,11 +270,11 @@ function hostTime(): HostTime {
   return { nowMs: Number(process.hrtime.bigint()) / 1e6, wallMs: Date.now() };
 }
 
-function ended(sql: OpenFile['sql'], own: ProcessIdentity): number[] {
+function ended({ sql }: OpenFile, own: ProcessIdentity): { epoch: number; instance: string }[] {
   return sql
-    .all('SELECT epoch, process FROM replica')
+    .all('SELECT epoch, instance, process FROM replica')
     .filter((row) => hasEnded(JSON.parse(row.process as string) as ProcessIdentity, own))
-    .map((row) => row.epoch as number);
+    .map((row) => ({ epoch: row.epoch as number, instance: row.instance as string }));
 }
 
 function rollBack(file: OpenFile): void {
