@@ -2,6 +2,9 @@ import type { AdoptedMessage } from '@botmesh/core/spi';
 import { MemoryCoordinator } from '@botmesh/core/testing';
 import type { World } from './World.js';
 
+/** How often a message is tried. */
+export const MAX_ATTEMPTS = 3;
+
 /** What befell a process so far: which errors it may report depends on it. */
 export interface Suffered {
   /** It was held up or cut off: it may say `unavailable`, and be presumed dead. */
@@ -59,7 +62,7 @@ export class Life {
       replicaId,
       leaseMs: world.times.leaseMs,
       ticketTtlMs: world.times.leaseMs / 3,
-      maxAttempts: 3,
+      maxAttempts: MAX_ATTEMPTS,
     });
     this.died = new Promise((resolve) => {
       this.#sayDied = resolve;

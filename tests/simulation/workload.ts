@@ -1,5 +1,5 @@
 import type { AdoptedMessage, ChatTurn, Leadership, Ticket } from '@botmesh/core/spi';
-import type { Life } from './Life.js';
+import { type Life, MAX_ATTEMPTS } from './Life.js';
 import type { Belief, World } from './World.js';
 
 const HOT_KEYS = ['hot-0', 'hot-1'];
@@ -179,7 +179,7 @@ async function message(life: Life): Promise<void> {
   const call = life.calls;
   let ticket: Ticket | null;
   try {
-    const given = { body: `body of ${id ?? 'none'}`, ...(id === undefined ? {} : { id }) };
+    const given = { body: bodyOf(key, id), ...(id === undefined ? {} : { id }) };
     ticket = await life.call(`accept ${key}`, () => life.coordinator.accept(key, given));
   } catch (error) {
     judge(life, 'accept', error, {});
@@ -209,10 +209,19 @@ export function adopt(life: Life, adopted: AdoptedMessage): void {
   const { world } = life;
   world.count('seen: adopted');
   if (adopted.attempt > 1) world.count('seen: adopted after an attempt');
+  const { ticket, id, body, attempt } = adopted;
+  if (body !== bodyOf(ticket.key, id))
+    world.violate(`${life.name} was given another body for ${ticket.key} ${id}: ${body}`);
+  if (attempt < 1 || attempt > MAX_ATTEMPTS)
+    world.violate(`${life.name} was given attempt ${attempt} of ${ticket.key}`);
   world.note(() => `${life.name} adopts ${adopted.ticket.key} ${adopted.ticket.seq} (attempt ${adopted.attempt})`);
   handle(life, adopted.ticket, adopted.attempt).catch((error: unknown) => {
     world.violate(`${life.name} could not handle an adopted message: ${String(error)}`);
   });
+}
+
+function bodyOf(key: string, id: string | undefined): string {
+  return `body of ${id ?? 'nobody'} for ${key}`;
 }
 
 async function handle(life: Life, ticket: Ticket, attempt: number): Promise<void> {

@@ -1,6 +1,6 @@
 // For whoever writes a backend or a provider.
 export type { BringsState } from './bot/options.js';
-export type { CoordinatorOptions } from './coordination/options.js';
+export { type CoordinatorOptions, OPTION_NAMES as COORDINATOR_OPTION_NAMES } from './coordination/options.js';
 export { recordFromJson, recordToJson } from './coordination/record/record-json.js';
 export { StoreCoordinator, type StoreCoordinatorOptions } from './coordination/StoreCoordinator.js';
 export * from './coordination/store.js';
@@ -30,6 +30,7 @@ export {
   BadInputError,
   ConfigError,
   CoordinationUnavailableError,
+  checkOptionNames,
   DeliveryError,
   LeaseLostError,
   LifecycleError,

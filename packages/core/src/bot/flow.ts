@@ -1,4 +1,4 @@
-import { ConfigError } from '../errors.js';
+import { ConfigError, checkOptionNames } from '../errors.js';
 import type { Session } from '../pipeline/Session.js';
 import type { Reply } from '../providers/provider.js';
 import { type Context, fold, foldedTextOf, sessionOf } from './Context.js';
@@ -67,6 +67,7 @@ export interface AnyFlow {
  */
 export function flow(name: string, options: FlowOptions = {}): Flow {
   if (typeof name !== 'string' || fold(name) === '') throw new ConfigError('flow(): expected a name.');
+  checkOptionNames(`flow('${name}')`, options, { when: true, cancel: true, cancelled: true });
   const { cancel = 'cancel' } = options;
   if (cancel !== false && typeof cancel !== 'string') {
     throw new ConfigError(`flow('${name}'): cancel is a ${typeof cancel}. Give a word, or false for none.`);

@@ -61,6 +61,7 @@ describe('what cannot work is refused where it is written', () => {
     expect(problem(() => a.ask('q', 'k', { parse: Number, again: untyped(1) }))).toMatch(/ask\(\).*found number/);
     expect(problem(() => a.do(untyped('x')))).toMatch(/do\(\): expected a function/);
     expect(problem(() => flow('a', { cancel: untyped(1) }))).toMatch(/cancel/);
+    expect(problem(() => flow('a', untyped({ canceled: 'x' })))).toMatch(/flow\('a'\): there is no option 'canceled'/);
     expect(problem(() => new Bot({ provider: new FakeProvider() }).use(a))).toMatch(/flow 'a' has no steps/);
   });
 });

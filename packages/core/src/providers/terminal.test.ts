@@ -76,3 +76,7 @@ describe('terminal', () => {
     await expect(send).rejects.toMatchObject({ code: 'delivery' });
   });
 });
+
+test('an option that does not exist is refused by name', () => {
+  expect(() => terminal({ inputs: [] } as never)).toThrow(/terminal\(\): there is no option 'inputs'/);
+});

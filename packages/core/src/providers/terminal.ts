@@ -1,5 +1,5 @@
 import process from 'node:process';
-import { DeliveryError } from '../errors.js';
+import { checkOptionNames, DeliveryError } from '../errors.js';
 import { lines } from './lines.js';
 import type { Intake, Provider } from './provider.js';
 
@@ -17,6 +17,7 @@ export interface TerminalOptions {
  * Bot answers what it has, and stops. Lines have no ids, so nothing is taken for a redelivery.
  */
 export function terminal(options: TerminalOptions = {}): Provider {
+  checkOptionNames('terminal()', options, { input: true, output: true, chat: true });
   const { input = process.stdin, output = process.stdout, chat = 'you' } = options;
   let intake: Intake | undefined;
   let end: () => void = () => {};

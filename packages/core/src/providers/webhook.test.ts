@@ -127,6 +127,7 @@ describe('what is refused, before anything is taken in', () => {
     [{ secret: 's', replyUrl: 'not a url' }, /replyUrl/],
     [{ secret: 's', replyUrl: 'ftp://x/' }, /replyUrl/],
     [{ secret: 's', send: 'x' }, /send/],
+    [{ secret: 's', sent: () => {} }, /no option 'sent'/],
     [{ secret: 's', send: () => {}, path: 'hook' }, /path.*slash/],
     [{ secret: 's', send: () => {}, path: 7 }, /path/],
     [{ secret: 's', send: () => {}, maxBytes: Number.NaN }, /maxBytes/],

@@ -2,6 +2,7 @@ import {
   BadInputError,
   ConfigError,
   CoordinationUnavailableError,
+  checkOptionNames,
   DeliveryError,
   LeaseLostError,
   LifecycleError,
@@ -28,6 +29,16 @@ export interface WebhookOptions {
   replyUrl?: string | URL;
   clock?: Clock;
 }
+
+const NAMES: { readonly [Name in keyof Required<WebhookOptions>]: true } = {
+  secret: true,
+  path: true,
+  maxBytes: true,
+  toleranceMs: true,
+  send: true,
+  replyUrl: true,
+  clock: true,
+};
 
 /**
  * Messages by signed HTTP calls: POST JSON `{ id, chat, text, from? }` with the header of `sign`. Answers 200 only when
@@ -93,6 +104,7 @@ function checkOptions(options: unknown): void {
   if (typeof options !== 'object' || options === null) {
     throw new ConfigError('webhook(): no options. Pass { secret, send } or { secret, replyUrl }.');
   }
+  checkOptionNames('webhook()', options, NAMES);
   const { path, maxBytes = 0, toleranceMs = 0 } = options as Partial<WebhookOptions>;
   if (path !== undefined && !(typeof path === 'string' && path.startsWith('/'))) {
     throw new ConfigError(`webhook(): path is ${JSON.stringify(path)}. Begin it with a slash, or leave it out.`);
