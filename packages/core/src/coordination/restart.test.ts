@@ -104,3 +104,20 @@ test('a grant heard of after a pause is not believed although a store that was s
     await Promise.all([sleeper.stop(), other.stop()]);
   });
 });
+
+test('an older start whose answer was lost does not take the name back from a newer one', async () => {
+  const { clock, mesh, replica: older } = replicaOnItsOwn();
+  const newer = new MemoryCoordinator({ mesh, replicaId: 'a' });
+  mesh.loseAnswers(older, { next: 1, of: 'join' });
+
+  await clock.run(async () => {
+    const starting = older.start().catch((error: unknown) => error);
+    await clock.sleep(500);
+    await newer.start();
+    await clock.sleep(10_000);
+
+    expect(await starting).toMatchObject({ code: 'lease-lost', reason: 'replaced' });
+    expect((await newer.reserve('k')).key).toBe('k');
+    await Promise.all([older.stop(), newer.stop()]);
+  });
+});

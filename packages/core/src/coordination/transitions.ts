@@ -43,7 +43,9 @@ export function join(record: Ledger, request: JoinRequest, moment: Moment, pushe
   const found = pin(step, request.config);
   if (found !== null) return { kind: 'refused', found };
   noteSeen(record, request.seen);
-  const row = [...record.live.values()].find((other) => other.instance === request.instance && !other.replaced);
+  const row = [...record.live.values()].find((other) => other.instance === request.instance);
+  // A start whose answer was lost, and that a newer one replaced meanwhile, may not take the name back.
+  if (row?.replaced) return { kind: 'replaced' };
   if (row !== undefined && request.seen < row.epoch) {
     // The caller will count its trust from this repetition, so the lease must count from it too.
     renew(step, row);

@@ -126,6 +126,17 @@ const FACTS: Record<string, StoreFact> = {
     assertEqual((await newer.beatAnyhow()).kind, 'alive');
   }),
 
+  'a start that was replaced before it heard the answer to its join does not take the name back': anyTime(
+    async (lab) => {
+      const older = await joined(lab, 'a');
+      const newer = await joined(lab, 'a');
+      await newer.beat();
+
+      assertEqual(await older.join({ firstEpoch: 0, seen: 0 }), { kind: 'replaced' });
+      assertEqual((await newer.beatAnyhow()).kind, 'alive');
+    },
+  ),
+
   'what a replaced replica holds stays its own until it leaves; what it waits for is skipped': anyTime(async (lab) => {
     const [older, b] = [await joined(lab, 'a'), await joined(lab, 'b')];
     await older.reserve('held');
