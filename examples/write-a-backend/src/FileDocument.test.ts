@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -67,10 +68,13 @@ test('a hint reaches a listener elsewhere, and nobody once it has ended', () =>
     await expect(new FileDocument(folder).send('nobody', 'hello')).rejects.toThrow('ENOENT');
   }));
 
+/** A disk in memory where there is one: this measures the protocol, not how long a busy disk takes for a file. */
+const PLACE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
 const subject: ConformanceSubject = {
   name: 'files',
-  async open({ shards = 1, leaseMs = 3_000 } = {}) {
-    const folders = await Promise.all(Array.from({ length: shards }, () => mkdtemp(join(tmpdir(), 'botmesh-'))));
+  async open({ shards = 1, leaseMs = 6_000 } = {}) {
+    const folders = await Promise.all(Array.from({ length: shards }, () => mkdtemp(join(PLACE, 'botmesh-'))));
     await Promise.all(folders.map((folder) => DocumentStore.create(new FileDocument(folder))));
     return storeMesh({
       leaseMs,

@@ -1,4 +1,10 @@
-import { ConfigError, type CoordinatorOptions, StoreCoordinator } from '@botmesh/core/spi';
+import {
+  COORDINATOR_OPTION_NAMES,
+  ConfigError,
+  type CoordinatorOptions,
+  checkOptionNames,
+  StoreCoordinator,
+} from '@botmesh/core/spi';
 import type { DriverName } from './driver.js';
 import { fileOf } from './namespace.js';
 import { SqliteStore } from './SqliteStore.js';
@@ -12,6 +18,8 @@ export interface SqliteCoordinatorOptions extends CoordinatorOptions {
   driver?: DriverName;
 }
 
+const NAMES = { ...COORDINATOR_OPTION_NAMES, path: true, namespace: true, driver: true } as const;
+
 /** A mesh of the processes of one host, over one SQLite file. No server to run; a dead process is noticed at once. */
 export class SqliteCoordinator extends StoreCoordinator {
   constructor(options: SqliteCoordinatorOptions) {
@@ -19,6 +27,7 @@ export class SqliteCoordinator extends StoreCoordinator {
       throw new ConfigError('SqliteCoordinator: path is missing. Pass { path } with the file to keep the mesh in.');
     }
     const { path, namespace, driver } = options;
+    checkOptionNames('SqliteCoordinator', options, NAMES);
     super({ ...options, stores: [new SqliteStore({ path: fileOf(path, namespace), driver })] });
   }
 }
