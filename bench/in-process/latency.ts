@@ -56,7 +56,7 @@ class Stream {
   async #handle(message: Message, fence?: number): Promise<void> {
     this.#waitedUs[this.#begun++] = (performance.now() - message.calledMs) * 1000;
     this.#checker.begin(message, fence);
-    await null;
+    await Promise.resolve();
     this.#checker.end(message);
   }
 

@@ -66,7 +66,7 @@ export class Course {
     const checker = new Checker(load.chats, contender.lanes);
     const line = await contender.open(async (message, fence) => {
       checker.begin(message, fence);
-      await null;
+      await Promise.resolve();
       checker.end(message);
     });
     return new Course(load, new Source(load.chats, contender.lanes), checker, line);

@@ -70,7 +70,7 @@ const subject: ConformanceSubject = {
           };
         },
       },
-      close: folder.remove,
+      close: () => folder.remove(),
     });
   },
 };

@@ -8,11 +8,12 @@ const turns = new Map();
 const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
 const tell = (what) => process.send?.({ replicaId, atMs: nowMs(), ...what });
 
-coordinator.onAdopted(async ({ ticket, id, attempt }) => {
+async function handle({ ticket, id, attempt }) {
   const turn = await coordinator.acquireTurn(ticket);
   tell({ event: 'handled', key: ticket.key, id, attempt, fence: turn.fence });
   await turn.release();
-});
+}
+coordinator.onAdopted((message) => void handle(message));
 
 const commands = {
   async hold({ key }) {
