@@ -314,9 +314,6 @@ function judge(life: Life, what: string, error: unknown, limits: Limits, askedAt
       world.violate(`${life.name} ${what}: ${String(error)}, although it runs`);
     return false;
   }
-  // A store that lost data while its clock was behind may give a lost ticket's number again: a limit of R8.
-  const isLimit = world.coverage['server clock back'] !== undefined && life.suffered.serverChange;
-  if (kind === 'ticket-used' && isLimit) return false;
   world.violate(`${life.name} ${what}: ${String(error)}`);
   return false;
 }

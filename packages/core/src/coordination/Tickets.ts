@@ -31,6 +31,9 @@ export class Tickets implements Keeper {
   // ── Coming in ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
   add(key: string, seq: number, fence: number, isMessage: boolean): Place {
+    // A store that was set back gave this number before: whoever waits with it lost its place.
+    const former = this.#places.get(seq);
+    if (former !== undefined) this.onLost(former);
     const place: Place = {
       key,
       name: key.slice(2),

@@ -147,6 +147,21 @@ export const SERVER_FACTS: Readonly<Record<string, StoreFact>> = {
     assertEqual([lost, quarantined], [[gone], true]);
   }),
 
+  'what a rollback lost does not come again under its number, though the clock was set back a little': {
+    needs: ['snapshot', 'moveClock'],
+    show: async (lab) => {
+      const a = await joined(lab, 'a');
+      const rollBack = await lab.snapshot?.();
+      const gone = await a.reserve('k');
+      await lab.moveClock?.(-3000);
+      await rollBack?.();
+
+      const after = await a.reserve('k');
+
+      assertEqual(after.seq > gone.fence, true);
+    },
+  },
+
   'what a rollback brought back and its owner has finished is given up by its heartbeat': needs(
     'snapshot',
     async (lab) => {

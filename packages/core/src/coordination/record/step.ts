@@ -46,9 +46,16 @@ export function noticeServerChange(step: Step, run: string): void {
   startEra(step, record.config?.leaseMs ?? 0);
 }
 
+/**
+ * How far stamps leap ahead with a new era. A clock that stands behind the last stamp gives lost stamps again without it,
+ * and one ticket's number to another.
+ */
+const LEAP_US = 10_000_000;
+
 export function startEra(step: Step, leaseMs: number): void {
   const { record } = step;
   record.era = eraOf(record.run ?? '', stamp(step));
+  record.last += LEAP_US;
   record.quarantineMs = leaseMs === 0 ? Number.POSITIVE_INFINITY : timing(leaseMs).quarantineMs;
   // A witness's unbroken row of heartbeats ends here: its stamps may be from before the change.
   for (const row of record.live.values()) row.since = step.nowMs;
