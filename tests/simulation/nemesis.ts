@@ -22,7 +22,9 @@ export class Nemesis {
   /** Data is lost in this run, so the server's clock is set back a little only: see the limits of R8. */
   readonly #losesData: boolean;
   #steppedBack = false;
-  #snapshot: { readonly copy: MeshSnapshot; readonly stamp: number } | undefined;
+  /** The greatest stamp there was when data was lost so far. */
+  #newest = 0;
+  #snapshot: { readonly copy: MeshSnapshot; readonly stamp: number; readonly atMs: number } | undefined;
 
   constructor(world: World) {
     this.#world = world;
@@ -280,13 +282,14 @@ export class Nemesis {
     const world = this.#world;
     const what = this.#losesData ? world.oneOf(['server restart', 'wipe', 'rollback'] as const) : 'server restart';
     if (what === 'rollback') {
-      this.#snapshot = { copy: world.mesh.snapshot(), stamp: stampsOf(world.mesh.snapshot()).least };
+      this.#snapshot = { copy: world.mesh.snapshot(), stamp: stampsOf(world.mesh.snapshot()).least, atMs: world.now() };
       await world.clock.sleep(world.between(1, 3000));
     }
     for (const life of this.lives) life.suffered.serverChange = true;
     world.count(what);
     world.note(what);
-    const lostTo = stampsOf(world.mesh.snapshot()).greatest;
+    this.#newest = Math.max(this.#newest, stampsOf(world.mesh.snapshot()).greatest);
+    const lostTo = this.#newest;
     if (what === 'server restart') world.mesh.restart();
     if (what === 'wipe') {
       world.mesh.wipe();
@@ -294,7 +297,8 @@ export class Nemesis {
     }
     if (what === 'rollback' && this.#snapshot !== undefined) {
       world.mesh.rollback(this.#snapshot.copy);
-      world.record({ kind: 'data-lost', at: world.now(), keptTo: this.#snapshot.stamp, lostTo });
+      const { stamp: keptTo, atMs: copiedAt } = this.#snapshot;
+      world.record({ kind: 'data-lost', at: world.now(), keptTo, lostTo, copiedAt });
     }
   }
 

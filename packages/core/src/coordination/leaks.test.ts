@@ -235,10 +235,15 @@ describe('A replica that is gone leaves nothing', () => {
       return new WeakRef(coordinator);
     };
     const gone = await Promise.all(Array.from({ length: 20 }, makeAndStop));
-    await nextTask();
-    collectGarbage();
+    let left = gone;
+    // What a task has looked at stays until it ends, and one pass of the collector need not find everything.
+    for (let pass = 0; pass < 10 && left.length > 0; pass++) {
+      await nextTask();
+      collectGarbage();
+      left = left.filter((ref) => ref.deref() !== undefined);
+    }
 
-    expect(gone.filter((ref) => ref.deref() !== undefined)).toEqual([]);
+    expect(left).toEqual([]);
     expect(mesh.listeners).toBe(0);
   });
 });

@@ -35,7 +35,14 @@ export type HistoryEvent =
   /** The process ended: nobody tells what became of its tickets. Its messages live on. */
   | { readonly kind: 'gone'; readonly at: number; readonly replica: string }
   /** The store lost what it wrote between the stamps `keptTo` and `lostTo`. 0 kept: it was wiped. */
-  | { readonly kind: 'data-lost'; readonly at: number; readonly keptTo: number; readonly lostTo: number };
+  | {
+      readonly kind: 'data-lost';
+      readonly at: number;
+      readonly keptTo: number;
+      readonly lostTo: number;
+      /** When the copy was made that was put back: what came later is lost, whatever its stamps. */
+      readonly copiedAt?: number;
+    };
 
 export type HistoryRule =
   | 'call-order'
@@ -219,16 +226,21 @@ function checkIds(history: KeyHistory, losses: readonly Of<'data-lost'>[], dedup
     const first = last.get(next.id);
     last.set(next.id, next);
     if (first === undefined || givenUp.has(first.seq)) continue;
-    if (losses.some((loss) => first.calledAt <= loss.at && loss.at <= next.at && loss.keptTo < first.seq)) continue;
+    if (losses.some((loss) => loss.at <= next.at && isLost(first, loss))) continue;
     if (next.at - (handled.get(first.seq) ?? Number.POSITIVE_INFINITY) >= dedupeMs) continue;
     report('dedupe', `${tell(next)} has the id of ${tell(first)}.`);
   }
 }
 
+function isLost(message: Of<'accepted'>, { at, keptTo, copiedAt }: Of<'data-lost'>): boolean {
+  const isAfterCopy = copiedAt !== undefined && copiedAt <= message.at;
+  return message.calledAt <= at && (keptTo < message.seq || isAfterCopy);
+}
+
 function checkEnds(history: KeyHistory, { losses, gone }: Mishaps, report: Report): void {
   const over = new Set(of(history, 'withdrawn', 'handled', 'parked').map((event) => event.seq));
   for (const message of of(history, 'accepted')) {
-    const wasLost = losses.some((loss) => message.calledAt <= loss.at && loss.keptTo < message.seq);
+    const wasLost = losses.some((loss) => isLost(message, loss));
     if (!over.has(message.seq) && !wasLost) report('message-lost', `${tell(message)} was never handled to its end.`);
   }
   const granted = new Map(of(history, 'granted').map((grant) => [grant.seq, grant]));

@@ -46,17 +46,13 @@ export function noticeServerChange(step: Step, run: string): void {
   startEra(step, record.config?.leaseMs ?? 0);
 }
 
-/**
- * How far stamps leap ahead with a new era. A clock that stands behind the last stamp gives lost stamps again without it,
- * and one ticket's number to another.
- */
-const LEAP_US = 10_000_000;
-
 export function startEra(step: Step, leaseMs: number): void {
   const { record } = step;
   record.era = eraOf(record.run ?? '', stamp(step));
-  record.last += LEAP_US;
   record.quarantineMs = leaseMs === 0 ? Number.POSITIVE_INFINITY : timing(leaseMs).quarantineMs;
+  // While the clock stands behind the last stamp, stamps that were lost would come again: one ticket's number for another.
+  // A tenth of the quarantine in microseconds leaps over them, and is soon caught up with.
+  if (leaseMs !== 0) record.last += Math.floor(record.quarantineMs * 100);
   // A witness's unbroken row of heartbeats ends here: its stamps may be from before the change.
   for (const row of record.live.values()) row.since = step.nowMs;
 }
