@@ -16,7 +16,7 @@ describe('memory, in virtual time', () => {
 });
 
 describe('memory, in real time', () => {
-  const subject = memorySubject({ realTime: true, leaseMs: 600 });
+  const subject = memorySubject({ realTime: true, leaseMs: 1_000 });
   const suite = [...coordinatorConformance(subject), ...inboxConformance(subject)];
 
   declare(suite.filter(isHeavy));
