@@ -22,6 +22,7 @@ export default defineConfig({
     exclude: ['**/node_modules/**', '**/dist/**'],
     pool: 'forks',
     maxWorkers: 2,
+    maxConcurrency: 24,
     testTimeout: 20_000,
     hookTimeout: 20_000,
     dangerouslyIgnoreUnhandledErrors: false,

@@ -4,7 +4,7 @@ import { coordinatorConformance } from '../testing/coordinator-conformance.js';
 import { inboxConformance } from '../testing/inbox-conformance.js';
 import { memorySubject } from '../testing/memory-subject.js';
 
-function declare(tests: readonly ConformanceTest[], options: { concurrent?: boolean } = {}): void {
+function declare(tests: readonly ConformanceTest[], options: { concurrent?: boolean; timeout?: number } = {}): void {
   for (const { title, run, skip } of tests) test(title, { skip: skip !== undefined, ...options }, run);
 }
 
@@ -16,12 +16,14 @@ describe('memory, in virtual time', () => {
 });
 
 describe('memory, in real time', () => {
-  const subject = memorySubject({ realTime: true, leaseMs: 1_000 });
+  const subject = memorySubject({ realTime: true, leaseMs: 3_000 });
   const suite = [...coordinatorConformance(subject), ...inboxConformance(subject)];
 
-  declare(suite.filter(isHeavy));
+  // They sleep for most of their time, for many leases: all side by side.
+  const timeout = 180_000;
+  declare(suite.filter(isHeavy), { timeout });
   declare(
     suite.filter((each) => !isHeavy(each)),
-    { concurrent: true },
+    { concurrent: true, timeout },
   );
 });

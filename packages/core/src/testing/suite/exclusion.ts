@@ -92,7 +92,7 @@ export const exclusion = [
   promised(6, undefined, async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
     const first = await lab.take(a, 'k');
-    const second = lab.take(a, 'k');
+    const second = lab.acquire(a, await a.coordinator.reserve('k'));
     const third = lab.follow(lab.take(b, 'k'));
 
     await Promise.all([first.release(), first.release(), first.release({ retry: true })]);
