@@ -147,7 +147,8 @@ test('a frozen holder is passed over within the lease, and knows it when it wake
   expect(granted.atMs - frozenAtMs).toBeLessThan(2 * leaseMs + 2_000);
   first.process.kill('SIGCONT');
   const lost = await first.hears('lost');
-  expect(lost).toMatchObject({ key: 'chat', reason: 'expired' });
+  // By its own clock, or by the answer of a heartbeat that was under way when it froze: whichever it meets first.
+  expect(lost).toMatchObject({ key: 'chat', reason: expect.stringMatching(/^(expired|superseded)$/) });
 }, 60_000);
 
 test('processes that stop leave nothing but the file', async () => {
