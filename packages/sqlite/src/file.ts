@@ -23,9 +23,8 @@ const NETWORK: Record<number, string> = {
 export interface OpenFile {
   readonly database: Database;
   readonly sql: Sql;
-  /** Device and inode: another file under the same path has another one. */
+  /** Device, inode and time of birth: another file under the same path has another one. */
   readonly identity: string;
-  readonly sqliteVersion: string;
 }
 
 /** @throws ConfigError when the path cannot work, whatever else */
@@ -38,10 +37,9 @@ export async function openFile(path: string, wanted?: DriverName): Promise<OpenF
     // Short: the call blocks the event loop while it waits. Longer waits are made between attempts.
     database.exec('PRAGMA busy_timeout = 2; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0');
     const sql = new Sql(database);
-    const sqliteVersion = String(sql.get('SELECT sqlite_version() AS v')?.v);
     const identity = identityOf(path);
     if (identity === undefined) throw new Error(`SQLite: ${path} was removed while it was opened.`);
-    return { database, sql, identity, sqliteVersion };
+    return { database, sql, identity };
   } catch (error) {
     database.close();
     if (isNoDatabase(error)) {
