@@ -15,6 +15,8 @@ import { beforeAll, describe, test } from 'vitest';
 import { findDriver } from './driver.js';
 import { type HostTime, SqliteStateStore, SqliteStore } from './index.js';
 import { Bus, copyOf, makeFolder, removeDatabase } from './lab.test-support.js';
+import { Presence } from './Presence.js';
+import { ownIdentity } from './processes.js';
 
 // Loading takes real time, which a virtual clock would not wait for.
 beforeAll(async () => {
@@ -80,12 +82,17 @@ async function storeLab(): Promise<StoreLab> {
   const bus = new Bus();
   const { time, step } = hostClock(new VirtualClock());
   const store = new SqliteStore({ path: folder.file, time, makeWire: bus.makeWire });
+  // The reference cannot know that nobody was at work, and waits. SQLite can: here somebody always is.
+  const underSomebody = (change: () => void) => (): void => {
+    new Presence(folder.file, ownIdentity()).note('somebody');
+    change();
+  };
   return {
     store,
     moveClock: step,
-    wipe: () => removeDatabase(folder.file),
-    restart: async () => (await copyOf(folder.file))(),
-    snapshot: () => copyOf(folder.file),
+    wipe: underSomebody(() => removeDatabase(folder.file)),
+    restart: async () => underSomebody(await copyOf(folder.file))(),
+    snapshot: async () => underSomebody(await copyOf(folder.file)),
     close: async () => {
       await store.close();
       folder.remove();

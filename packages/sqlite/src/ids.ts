@@ -2,7 +2,7 @@ import type { Sql } from './sql.js';
 import { fromColumn, toColumn } from './text.js';
 
 /** No step looks at more than this. */
-const SHARE = 1024;
+const SHARE = 4096;
 
 /** Keys whose head is a message that nobody could take over yet. */
 export class Orphans implements Iterable<string> {
@@ -68,7 +68,7 @@ export class Done implements Iterable<[string, number]> {
   }
 
   set(name: string, untilMs: number): this {
-    this.#sql.run('INSERT OR REPLACE INTO done VALUES (?, ?)', toColumn(name), untilMs);
+    this.#sql.run('INSERT OR REPLACE INTO done (name, until) VALUES (?, ?)', toColumn(name), untilMs);
     return this;
   }
 
@@ -77,9 +77,9 @@ export class Done implements Iterable<[string, number]> {
     return true;
   }
 
-  /** The first to expire come first. */
+  /** In the order of finishing, as the reference keeps them. */
   [Symbol.iterator](): Iterator<[string, number]> {
-    const rows = this.#sql.all('SELECT name, until FROM done ORDER BY until LIMIT ?', SHARE);
+    const rows = this.#sql.all('SELECT name, until FROM done ORDER BY number LIMIT ?', SHARE);
     return rows.map((row): [string, number] => [fromColumn(row.name as string), row.until as number]).values();
   }
 }
