@@ -124,7 +124,8 @@ export function takeOut(step: Step, entry: Entry): void {
 export function bury(step: Step, row: Row): void {
   const { record } = step;
   record.live.delete(row.epoch);
-  for (const entry of row.tickets.values()) {
+  // In the order of their places, so that every store hands the same message to the same replica.
+  for (const entry of [...row.tickets.values()].sort((a, b) => a.seq - b.seq)) {
     // Those further back are skipped when they come to the head.
     if (headOf(step, entry.key) === entry) settle(step, entry.key);
   }
