@@ -28,6 +28,7 @@ export type {
 } from './coordination/types.js';
 export {
   BadInputError,
+  BotmeshError,
   ConfigError,
   CoordinationUnavailableError,
   checkOptionNames,

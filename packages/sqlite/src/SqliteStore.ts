@@ -13,12 +13,16 @@ import {
   type StoreView,
   transitions,
 } from '@botmesh/core/spi';
+import { CALM_MS, Connection } from './Connection.js';
 import type { DriverName } from './driver.js';
-import { isCurrent, type OpenFile, openFile, whileBusy } from './file.js';
+import { explain } from './explain.js';
+import { demandCurrent, type OpenFile } from './file.js';
 import { view } from './inspect.js';
+import { warnOfOldLibrary } from './library.js';
 import { Presence } from './Presence.js';
 import { bootId, hasEnded, ownIdentity, type ProcessIdentity } from './processes.js';
 import { SqliteLedger } from './SqliteLedger.js';
+import { rollBack } from './schema.js';
 import { fromColumn } from './text.js';
 import { Waiting } from './Waiting.js';
 import { SocketWire, type Wire } from './Wire.js';
@@ -45,12 +49,15 @@ interface Subscriber {
   readonly wire: Wire;
 }
 
-type Run<Answer> = (ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]) => Answer;
+type Run<Answer> = (ledger: SqliteLedger, moment: Moment, pushes: Outgoing[], file: OpenFile) => Answer;
+
+/** A step that waits longer for others fails, and says so. Shorter with short leases: their heartbeats wait less. */
+const LONGEST_BUSY_MS = 1_000;
 
 /** The protocol's steps on one SQLite file: each is the reference transition, run over the tables in one transaction. */
 export class SqliteStore implements Store {
   readonly #path: string;
-  readonly #driver: DriverName | undefined;
+  readonly #connection: Connection;
   readonly #time: () => HostTime;
   readonly #makeWire: () => Wire;
   readonly #own: ProcessIdentity = ownIdentity();
@@ -59,12 +66,15 @@ export class SqliteStore implements Store {
   readonly #subscribers = new Map<string, Subscriber>();
   /** Only sends. */
   readonly #wire: Wire;
-  #opening: Promise<OpenFile> | undefined;
-  #file: OpenFile | undefined;
+  /** Why the last batch could not be written. */
+  #refusal: Error | undefined;
+  #isClosed = false;
 
   constructor(options: SqliteStoreOptions) {
     this.#path = options.path;
-    this.#driver = options.driver;
+    // Whoever moves the clock does not wait.
+    const calmMs = options.time === undefined ? CALM_MS : 0;
+    this.#connection = new Connection({ path: options.path, driver: options.driver, calmMs });
     this.#time = options.time ?? hostTime;
     this.#presence = new Presence(this.#path, this.#own);
     this.#makeWire = options.makeWire ?? (() => new SocketWire((instance) => this.#presence.socketOf(instance)));
@@ -72,25 +82,31 @@ export class SqliteStore implements Store {
   }
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
-    const { instance } = request;
+    const { instance, config } = request;
+    this.#connection.busyLimitMs = Math.min(LONGEST_BUSY_MS, config.leaseMs / 24);
     const answer = await this.#step((ledger, moment, pushes) => transitions.join(ledger, request, moment, pushes));
     if (answer.kind !== 'joined') return answer;
-    this.#presence.note(instance);
+    this.#refusal = undefined;
+    this.#told(() => this.#presence.note(instance));
+    void this.#presence.sweep();
     this.#subscribers.get(instance)?.waiting.begin(answer.epoch, answer.era);
     return answer;
   }
 
   async apply(request: ApplyRequest): Promise<ApplyAnswer> {
     const { instance } = request;
-    const answer = await this.#step((ledger, moment, pushes) => transitions.apply(ledger, request, moment, pushes));
+    const answer = await this.#stepOrRefuse((ledger, moment, pushes) =>
+      transitions.apply(ledger, request, moment, pushes),
+    );
     this.#subscribers.get(instance)?.waiting.afterApply(request, answer);
     return answer;
   }
 
   async beat(request: BeatRequest): Promise<BeatAnswer> {
     const { instance } = request;
-    const answer = await this.#step((ledger, moment, pushes) => {
-      this.#buryEndedIn(ledger, moment, pushes);
+    if (this.#refusal !== undefined) throw this.#refusal;
+    const answer = await this.#step((ledger, moment, pushes, file) => {
+      this.#buryEndedIn(file, ledger, moment, pushes);
       return transitions.beat(ledger, request, moment, pushes);
     });
     this.#subscribers.get(instance)?.waiting.afterBeat(request, answer);
@@ -99,12 +115,20 @@ export class SqliteStore implements Store {
   }
 
   async leave(request: LeaveRequest): Promise<void> {
-    await this.#step((ledger, moment, pushes) => transitions.leave(ledger, request, moment, pushes));
-    this.#presence.forgetSeat(request.instance);
+    try {
+      await this.#step((ledger, moment, pushes) => transitions.leave(ledger, request, moment, pushes));
+    } finally {
+      // Of a join that was answered too late: nobody would close what this has opened.
+      if (this.#isClosed) this.#connection.close();
+    }
+    this.#told(() => this.#presence.forgetSeat(request.instance));
   }
 
   async subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {
-    this.#presence.make();
+    this.#isClosed = false;
+    // First of all: beside a path that cannot work, nothing is left.
+    await this.#connection.use(() => {});
+    this.#told(() => this.#presence.announce(instance));
     this.#unsubscribe(instance);
     const wire = this.#makeWire();
     await wire.listen(instance, (push) => this.#hear(instance, push));
@@ -115,15 +139,18 @@ export class SqliteStore implements Store {
     };
   }
 
-  async inspect(): Promise<StoreView> {
-    const { sql } = await this.#openCurrent();
-    return view(sql, this.#time().nowMs);
+  inspect(): Promise<StoreView> {
+    return this.#connection.use((file) => {
+      demandCurrent(this.#path, file);
+      return view(file.sql, this.#time().nowMs);
+    });
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     for (const instance of [...this.#subscribers.keys()]) this.#unsubscribe(instance);
     this.#wire.close();
-    this.#drop();
+    this.#connection.close();
   }
 
   #unsubscribe(instance: string): void {
@@ -137,13 +164,31 @@ export class SqliteStore implements Store {
 
   // ── Steps ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #step<Answer>(run: Run<Answer>): Promise<Answer> {
-    const file = await this.#openCurrent();
+  #step<Answer>(run: Run<Answer>): Promise<Answer> {
+    return this.#connection.use((file) => this.#transact(file, run));
+  }
+
+  /**
+   * A disk that is nearly full takes a heartbeat and refuses a batch. Heartbeats alone would keep up the trust of a replica
+   * whose calls wait for ever, so they fail with the batch until it is written.
+   */
+  async #stepOrRefuse<Answer>(run: Run<Answer>): Promise<Answer> {
     try {
-      return await whileBusy(this.#path, () => this.#transact(file, run));
+      const answer = await this.#step(run);
+      this.#refusal = undefined;
+      return answer;
     } catch (error) {
-      if (this.#file === file) this.#drop();
+      this.#refusal = error as Error;
       throw error;
+    }
+  }
+
+  /** What the file system refuses, in our words. */
+  #told(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      throw explain(this.#path, error);
     }
   }
 
@@ -152,16 +197,16 @@ export class SqliteStore implements Store {
     file.sql.run('BEGIN IMMEDIATE');
     let answer: Answer;
     try {
-      // Again, now that nobody else writes: what is written to a file that is no longer there is lost.
-      if (!isCurrent(this.#path, file)) throw new Error(`SQLite: ${this.#path} was removed or replaced.`);
+      // Now that nobody else writes: what is written to files that are no longer there is lost.
+      demandCurrent(this.#path, file);
       const ledger = new SqliteLedger(file.sql, JSON.stringify(this.#own));
       const moment = { ...this.#time(), run: `${this.#boot} ${file.identity}` };
       this.#noticeStart(ledger, moment, pushes);
-      answer = run(ledger, moment, pushes);
+      answer = run(ledger, moment, pushes, file);
       ledger.flush();
       file.sql.run('COMMIT');
     } catch (error) {
-      rollBack(file);
+      rollBack(file.database);
       throw error;
     }
     for (const { instance: to, push } of pushes) this.#send(to, push);
@@ -176,28 +221,6 @@ export class SqliteStore implements Store {
     if (ledger.run === moment.run || this.#presence.hasAny()) return;
     ledger.run = moment.run;
     for (const { epoch } of ledger.live.values()) transitions.kill(ledger, epoch, moment, pushes);
-  }
-
-  /** The file that is at the path now: one that was removed, or put in its place, is another. */
-  async #openCurrent(): Promise<OpenFile> {
-    if (this.#file !== undefined && !isCurrent(this.#path, this.#file)) this.#drop();
-    return this.#open();
-  }
-
-  async #open(): Promise<OpenFile> {
-    if (this.#file !== undefined) return this.#file;
-    this.#opening ??= openFile(this.#path, this.#driver);
-    try {
-      this.#file = await this.#opening;
-      return this.#file;
-    } finally {
-      this.#opening = undefined;
-    }
-  }
-
-  #drop(): void {
-    this.#file?.database.close();
-    this.#file = undefined;
   }
 
   // ── Pushes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -217,13 +240,13 @@ export class SqliteStore implements Store {
     return new Waiting({
       look: (epoch, era, isWaiting) => this.#lookForGrants(instance, epoch, era, isWaiting),
       bury: () => this.#buryEnded(),
-      version: () => this.#file?.sql.get('PRAGMA data_version')?.data_version,
+      version: () => this.#connection.file?.sql.get('PRAGMA data_version')?.data_version,
     });
   }
 
   /** The safety net under the wire: grants that stand in the file. */
   #lookForGrants(instance: string, epoch: number, era: number, isWaiting: (seq: number) => boolean): void {
-    const rows = this.#file?.sql.all(
+    const rows = this.#connection.file?.sql.all(
       'SELECT key, seq, fence FROM entry WHERE owner = ? AND fence <> 0 AND era = ?',
       epoch,
       era,
@@ -246,13 +269,15 @@ export class SqliteStore implements Store {
 
   /** Looks whether a process with a seat has ended, and if so buries its replica. */
   async #buryEnded(): Promise<void> {
-    const file = this.#file;
-    if (file === undefined || ended(file, this.#own).length === 0) return;
-    await this.#step((ledger, moment, pushes) => this.#buryEndedIn(ledger, moment, pushes));
+    const { file } = this.#connection;
+    if (file === undefined || !seats(file).some((seat) => hasEnded(seat.process, this.#own))) return;
+    await this.#step((ledger, moment, pushes, current) => this.#buryEndedIn(current, ledger, moment, pushes));
   }
 
-  #buryEndedIn(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
-    for (const { epoch, instance } of this.#file === undefined ? [] : ended(this.#file, this.#own)) {
+  #buryEndedIn(file: OpenFile, ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
+    for (const { epoch, instance, process } of seats(file)) {
+      if (process.pid !== this.#own.pid) warnOfOldLibrary(file.version);
+      if (!hasEnded(process, this.#own)) continue;
       transitions.kill(ledger, epoch, moment, pushes);
       this.#presence.forget(instance);
     }
@@ -260,8 +285,9 @@ export class SqliteStore implements Store {
 
   /** The eldest alone writes the log back into the file. */
   #checkpoint(epoch: number): void {
-    const eldest = this.#file?.sql.get('SELECT min(epoch) AS eldest FROM replica')?.eldest;
-    this.#file?.database.exec(`PRAGMA wal_autocheckpoint = ${eldest === epoch ? 1000 : 0}`);
+    const { file } = this.#connection;
+    const eldest = file?.sql.get('SELECT min(epoch) AS eldest FROM replica')?.eldest;
+    file?.database.exec(`PRAGMA wal_autocheckpoint = ${eldest === epoch ? 1000 : 0}`);
   }
 }
 
@@ -270,17 +296,10 @@ function hostTime(): HostTime {
   return { nowMs: Number(process.hrtime.bigint()) / 1e6, wallMs: Date.now() };
 }
 
-function ended({ sql }: OpenFile, own: ProcessIdentity): { epoch: number; instance: string }[] {
-  return sql
-    .all('SELECT epoch, instance, process FROM replica')
-    .filter((row) => hasEnded(JSON.parse(row.process as string) as ProcessIdentity, own))
-    .map((row) => ({ epoch: row.epoch as number, instance: row.instance as string }));
-}
-
-function rollBack(file: OpenFile): void {
-  try {
-    file.sql.run('ROLLBACK');
-  } catch {
-    // The library has done so itself, or the connection is beyond use: it is closed next.
-  }
+function seats({ sql }: OpenFile): { epoch: number; instance: string; process: ProcessIdentity }[] {
+  return sql.all('SELECT epoch, instance, process FROM replica').map((row) => ({
+    epoch: row.epoch as number,
+    instance: row.instance as string,
+    process: JSON.parse(row.process as string) as ProcessIdentity,
+  }));
 }

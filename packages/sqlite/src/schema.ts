@@ -29,32 +29,52 @@ const TABLES = `
   CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL, fence INTEGER NOT NULL) WITHOUT ROWID;
 `;
 
+/** Their names, as SQLite lists them. */
+const NAMES = 'done entry mesh orphan parked replica state taken';
+
 /**
  * Makes the tables if the file is new.
  *
  * @throws ConfigError (`config-mismatch`) when they are of a format this version does not know
+ * @throws ConfigError when the file is another program's
  */
-export function prepareSchema(database: Database): void {
-  database.exec('PRAGMA busy_timeout = 200');
-  if (versionOf(database) === VERSION) return;
-  database.exec('PRAGMA journal_mode = WAL');
+export function prepareSchema(database: Database, path: string): void {
+  if (isPrepared(database, path)) return;
+  const mode = database.prepare('PRAGMA journal_mode = WAL').get()?.journal_mode;
+  if (mode !== 'wal') {
+    throw new ConfigError(`SQLite: ${path} cannot keep a log beside it (journal_mode = WAL). Use a local disk.`);
+  }
   database.exec('BEGIN IMMEDIATE');
   try {
-    const found = versionOf(database);
-    if (found === 0) database.exec(`${TABLES}; PRAGMA user_version = ${VERSION}`);
-    else if (found !== VERSION) throw unknownFormat(found);
+    // Again, now that nobody else makes them.
+    if (!isPrepared(database, path)) database.exec(`${TABLES}; PRAGMA user_version = ${VERSION}`);
     database.exec('COMMIT');
   } catch (error) {
-    database.exec('ROLLBACK');
+    rollBack(database);
     throw error;
   }
 }
 
-function versionOf(database: Database): number {
-  return Number(database.prepare('PRAGMA user_version').get()?.user_version ?? 0);
+export function rollBack(database: Database): void {
+  try {
+    database.exec('ROLLBACK');
+  } catch {
+    // The library has done so itself, or the connection is beyond use.
+  }
 }
 
-function unknownFormat(found: number): ConfigError {
-  const message = `SQLite: the file has tables of format ${found}, this version knows ${VERSION}. Use another path, or the version that wrote it.`;
+/** Whether the tables are there; false for an empty file. */
+function isPrepared(database: Database, path: string): boolean {
+  const version = Number(database.prepare('PRAGMA user_version').get()?.user_version ?? 0);
+  const rows = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").all();
+  const names = rows.map((row) => row.name).join(' ');
+  if (version === 0 && names === '') return false;
+  if (version === VERSION && names === NAMES) return true;
+  if (names.split(' ').includes('mesh') && version > VERSION) throw unknownFormat(path, version);
+  throw new ConfigError(`SQLite: ${path} is a database of another program. Use a path of its own.`);
+}
+
+function unknownFormat(path: string, found: number): ConfigError {
+  const message = `SQLite: ${path} has tables of format ${found}, this version knows ${VERSION}. Use another path, or the version that wrote it.`;
   return new ConfigError(message, 'config-mismatch');
 }

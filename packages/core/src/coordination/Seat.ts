@@ -1,4 +1,5 @@
 import {
+  BotmeshError,
   ConfigError,
   CoordinationUnavailableError,
   LeaseLostError,
@@ -622,14 +623,19 @@ export function crashed(): LifecycleError {
 }
 
 function unavailable(what: string, cause: Error): CoordinationUnavailableError {
-  const message = `${what}: the coordination backend cannot be reached. It is tried again by itself; so can you.`;
+  const why = told(cause) ?? 'the coordination backend cannot be reached.';
+  const message = `${what}: ${why} It is tried again by itself; so can you.`;
   return new CoordinationUnavailableError('unavailable', message, { cause });
 }
 
 function notStarted(cause: Error): CoordinationUnavailableError {
-  const message =
-    'start(): the coordination backend cannot be reached. Check its address and that it runs, then call start() again.';
-  return new CoordinationUnavailableError('unavailable', message, { cause });
+  const why = told(cause) ?? 'the coordination backend cannot be reached. Check its address and that it runs.';
+  return new CoordinationUnavailableError('unavailable', `start(): ${why} Then call start() again.`, { cause });
+}
+
+/** What a store says in words of botmesh. A library's own may hold what nobody should see. */
+function told(cause: Error): string | undefined {
+  return cause instanceof BotmeshError ? cause.message : undefined;
 }
 
 function mismatch(found: MeshConfig, given: MeshConfig): ConfigError {

@@ -1,0 +1,112 @@
+import { CoordinationUnavailableError } from '@botmesh/core/spi';
+import type { DriverName } from './driver.js';
+import { explain, faultOf } from './explain.js';
+import { closeQuietly, FilesReplaced, isCurrent, type OpenFile, openFile } from './file.js';
+
+export interface ConnectionOptions {
+  readonly path: string;
+  readonly driver: DriverName | undefined;
+  /** How long the path is left alone after its files were removed or replaced. */
+  readonly calmMs: number;
+}
+
+/** Of a file that is removed and then replaced, the second act comes this soon after the first. */
+export const CALM_MS = 250;
+
+/** The file at a path: opened when it is needed, and anew when it was removed, replaced or has failed. */
+export class Connection {
+  /** How long a call goes on trying while others hold the file. */
+  busyLimitMs = 1_000;
+  readonly #options: ConnectionOptions;
+  #file: OpenFile | undefined;
+  #opening: Promise<OpenFile> | undefined;
+  #untouchedUntilMs = 0;
+  /** Counts closings: what was being opened meanwhile is not kept. */
+  #closings = 0;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+  }
+
+  /** As it is open now, if it is. Says nothing about whether it is still what is at the path. */
+  get file(): OpenFile | undefined {
+    return this.#file;
+  }
+
+  /**
+   * Makes the call with the open file, again while the file is busy. Waits between attempts, not in them: the event loop
+   * goes on while others write.
+   *
+   * @throws CoordinationUnavailableError or ConfigError that name the path, what is wrong and what to do
+   */
+  async use<T>(call: (file: OpenFile) => T): Promise<T> {
+    const startedMs = performance.now();
+    const closings = this.#closings;
+    let replacements = 0;
+    for (;;) {
+      if (closings !== this.#closings) throw closed(this.#options.path);
+      let file: OpenFile | undefined;
+      try {
+        file = this.#file ?? (await this.#open());
+        // Dropped while this waited: another one is opened.
+        if (file === this.#file) return call(file);
+      } catch (error) {
+        const isLate = performance.now() - startedMs > this.busyLimitMs;
+        const next = this.#afterFailure(file, error);
+        if (next === 'give up' || isLate) throw explain(this.#options.path, error);
+        if (next === 'open anew' && ++replacements > 1) throw explain(this.#options.path, error);
+        if (next === 'wait') await pause(1 + Math.random() * 4);
+      }
+    }
+  }
+
+  /** Ends what is under way. A later use opens the file again. */
+  close(): void {
+    this.#closings += 1;
+    this.#drop();
+  }
+
+  #afterFailure(file: OpenFile | undefined, error: unknown): 'wait' | 'open anew' | 'give up' {
+    const fault = faultOf(error);
+    // Whoever locks a file that is no longer at the path may do so for ever.
+    const isGone = file !== undefined && !isCurrent(this.#options.path, file);
+    if (isGone) this.#untouchedUntilMs = performance.now() + this.#options.calmMs;
+    // A full disk leaves the connection sound, and has no room to open another.
+    const isSound = !isGone && (fault === 'busy' || fault === 'full');
+    if (!isSound && file === this.#file) this.#drop();
+    if (isGone || error instanceof FilesReplaced) return 'open anew';
+    return fault === 'busy' ? 'wait' : 'give up';
+  }
+
+  #drop(): void {
+    const file = this.#file;
+    this.#file = undefined;
+    if (file !== undefined) closeQuietly(file.database);
+  }
+
+  #open(): Promise<OpenFile> {
+    this.#opening ??= this.#openAnew().finally(() => {
+      this.#opening = undefined;
+    });
+    return this.#opening;
+  }
+
+  async #openAnew(): Promise<OpenFile> {
+    const { path, driver } = this.#options;
+    const closings = this.#closings;
+    const calmMs = this.#untouchedUntilMs - performance.now();
+    if (calmMs > 0) await pause(calmMs);
+    const file = await openFile(path, driver);
+    if (closings === this.#closings) this.#file = file;
+    else closeQuietly(file.database);
+    return file;
+  }
+}
+
+function closed(path: string): CoordinationUnavailableError {
+  return new CoordinationUnavailableError('unavailable', `SQLite: ${path} was closed meanwhile.`);
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
