@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -34,14 +34,26 @@ export class Presence {
     return this.#socketOf(short(instance));
   }
 
-  /** Before it listens: a socket without a note is left over. */
-  announce(instance: string): void {
-    this.#write(instance, false);
+  /** Written before it listens, as a socket without a note is left over, and again when it has joined. */
+  write(instance: string, hasJoined: boolean): void {
+    const note: Note = { ...this.#own, hasJoined };
+    const path = this.#noteOf(short(instance));
+    makeFolder(this.folder);
+    try {
+      writeFileSync(path, JSON.stringify(note));
+    } catch (error) {
+      rmSync(path, { force: true });
+      throw error;
+    }
   }
 
-  /** It has joined. */
+  /** That of one that has joined. */
   note(instance: string): void {
-    this.#write(instance, true);
+    this.write(instance, true);
+  }
+
+  isNoted(instance: string): boolean {
+    return existsSync(this.#noteOf(short(instance)));
   }
 
   forgetSeat(instance: string): void {
@@ -109,18 +121,6 @@ export class Presence {
         .map((file) => file.slice(0, -end.length));
     } catch {
       return [];
-    }
-  }
-
-  #write(instance: string, hasJoined: boolean): void {
-    const note: Note = { ...this.#own, hasJoined };
-    const path = this.#noteOf(short(instance));
-    makeFolder(this.folder);
-    try {
-      writeFileSync(path, JSON.stringify(note));
-    } catch (error) {
-      rmSync(path, { force: true });
-      throw error;
     }
   }
 

@@ -66,6 +66,8 @@ export class SqliteStore implements Store {
   readonly #subscribers = new Map<string, Subscriber>();
   /** Only sends. */
   readonly #wire: Wire;
+  /** Instances that joined from here: somebody at work, also when the notes are gone with the file. */
+  readonly #seated = new Set<string>();
   /** Why the last batch could not be written. */
   #refusal: Error | undefined;
   #isClosed = false;
@@ -87,7 +89,8 @@ export class SqliteStore implements Store {
     const answer = await this.#step((ledger, moment, pushes) => transitions.join(ledger, request, moment, pushes));
     if (answer.kind !== 'joined') return answer;
     this.#refusal = undefined;
-    this.#told(() => this.#presence.note(instance));
+    this.#seated.add(instance);
+    this.#told(() => this.#presence.write(instance, true));
     void this.#presence.sweep();
     this.#subscribers.get(instance)?.waiting.begin(answer.epoch, answer.era);
     return answer;
@@ -111,6 +114,8 @@ export class SqliteStore implements Store {
     });
     this.#subscribers.get(instance)?.waiting.afterBeat(request, answer);
     this.#checkpoint(request.epoch);
+    // It may have been removed with everything else.
+    if (!this.#presence.isNoted(instance)) this.#told(() => this.#presence.write(instance, this.#seated.has(instance)));
     return answer;
   }
 
@@ -121,6 +126,7 @@ export class SqliteStore implements Store {
       // Of a join that was answered too late: nobody would close what this has opened.
       if (this.#isClosed) this.#connection.close();
     }
+    this.#seated.delete(request.instance);
     this.#told(() => this.#presence.forgetSeat(request.instance));
   }
 
@@ -128,11 +134,13 @@ export class SqliteStore implements Store {
     this.#isClosed = false;
     // First of all: beside a path that cannot work, nothing is left.
     await this.#connection.use(() => {});
-    this.#told(() => this.#presence.announce(instance));
-    this.#unsubscribe(instance);
+    this.#told(() => this.#presence.write(instance, this.#seated.has(instance)));
+    // Again for one that hears nothing any more: what it waits for stays.
+    const former = this.#subscribers.get(instance);
+    former?.wire.close();
     const wire = this.#makeWire();
     await wire.listen(instance, (push) => this.#hear(instance, push));
-    const subscriber = { listener, wire, waiting: this.#makeWaiting(instance) };
+    const subscriber = { listener, wire, waiting: former?.waiting ?? this.#makeWaiting(instance) };
     this.#subscribers.set(instance, subscriber);
     return async () => {
       if (this.#subscribers.get(instance) === subscriber) this.#unsubscribe(instance);
@@ -159,6 +167,7 @@ export class SqliteStore implements Store {
     this.#subscribers.delete(instance);
     subscriber.waiting.end();
     subscriber.wire.close();
+    this.#seated.delete(instance);
     this.#presence.forget(instance);
   }
 
@@ -218,7 +227,7 @@ export class SqliteStore implements Store {
    * surely over, and there is nothing to wait out. Otherwise the step begins a new era, with its quarantine.
    */
   #noticeStart(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
-    if (ledger.run === moment.run || this.#presence.hasAny()) return;
+    if (ledger.run === moment.run || this.#seated.size > 0 || this.#presence.hasAny()) return;
     ledger.run = moment.run;
     for (const { epoch } of ledger.live.values()) transitions.kill(ledger, epoch, moment, pushes);
   }

@@ -39,11 +39,13 @@ const NAMES = 'done entry mesh orphan parked replica state taken';
  * @throws ConfigError when the file is another program's
  */
 export function prepareSchema(database: Database, path: string): void {
-  if (isPrepared(database, path)) return;
+  const isReady = isPrepared(database, path);
+  // A copy that SQLite made has no log.
   const mode = database.prepare('PRAGMA journal_mode = WAL').get()?.journal_mode;
   if (mode !== 'wal') {
     throw new ConfigError(`SQLite: ${path} cannot keep a log beside it (journal_mode = WAL). Use a local disk.`);
   }
+  if (isReady) return;
   database.exec('BEGIN IMMEDIATE');
   try {
     // Again, now that nobody else makes them.
