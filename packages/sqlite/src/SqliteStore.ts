@@ -98,9 +98,11 @@ export class SqliteStore implements Store {
 
   async apply(request: ApplyRequest): Promise<ApplyAnswer> {
     const { instance } = request;
-    const answer = await this.#stepOrRefuse((ledger, moment, pushes) =>
-      transitions.apply(ledger, request, moment, pushes),
-    );
+    const released = request.ops.filter((op) => op.op === 'release');
+    const answer = await this.#stepOrRefuse((ledger, moment, pushes) => {
+      ledger.expect(released);
+      return transitions.apply(ledger, request, moment, pushes);
+    });
     this.#subscribers.get(instance)?.waiting.afterApply(request, answer);
     return answer;
   }
@@ -110,6 +112,7 @@ export class SqliteStore implements Store {
     if (this.#refusal !== undefined) throw this.#refusal;
     const answer = await this.#step((ledger, moment, pushes, file) => {
       this.#buryEndedIn(file, ledger, moment, pushes);
+      ledger.expectAll(request.epoch);
       return transitions.beat(ledger, request, moment, pushes);
     });
     this.#subscribers.get(instance)?.waiting.afterBeat(request, answer);

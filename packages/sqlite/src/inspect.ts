@@ -36,7 +36,7 @@ function replicas(sql: Sql, nowMs: number): StoreView['replicas'] {
 
 function queues(sql: Sql): StoreView['queues'] {
   const rows = sql.all(
-    'SELECT e.key, e.seq, e.owner, e.fence, q.n FROM (SELECT key, min(seq) AS seq, count(*) AS n FROM entry GROUP BY key) q JOIN entry e ON e.seq = q.seq',
+    'SELECT e.key, e.seq, e.owner, e.fence, q.n FROM (SELECT key, min(seq) AS seq, count(*) AS n FROM entry GROUP BY key) q JOIN entry e ON e.key = q.key AND e.seq = q.seq',
   );
   return rows.map((row) => ({
     key: fromColumn(row.key as string),

@@ -16,12 +16,11 @@ const TABLES = `
     replaced INTEGER NOT NULL, adopts INTEGER NOT NULL, batch INTEGER NOT NULL, reply TEXT, process TEXT NOT NULL
   );
   CREATE TABLE entry (
-    seq INTEGER PRIMARY KEY, key TEXT NOT NULL, owner INTEGER NOT NULL, fence INTEGER NOT NULL, era INTEGER NOT NULL,
+    key TEXT NOT NULL, seq INTEGER NOT NULL, owner INTEGER NOT NULL, fence INTEGER NOT NULL, era INTEGER NOT NULL,
     batch INTEGER NOT NULL, offered INTEGER NOT NULL, id TEXT, body TEXT, max_attempts INTEGER, dedupe_ms REAL,
-    attempt INTEGER
-  );
-  CREATE INDEX entry_key ON entry (key);
-  CREATE INDEX entry_owner ON entry (owner);
+    attempt INTEGER, PRIMARY KEY (key, seq)
+  ) WITHOUT ROWID;
+  CREATE INDEX entry_owner ON entry (owner, seq);
   CREATE TABLE orphan (key TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE taken (name TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE done (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, until REAL NOT NULL);
@@ -39,18 +38,25 @@ const NAMES = 'done entry mesh orphan parked replica state taken';
  * @throws ConfigError when the file is another program's
  */
 export function prepareSchema(database: Database, path: string): void {
-  const isReady = isPrepared(database, path);
-  // A copy that SQLite made has no log.
+  // In a transaction, or it would see half of what another process makes at this moment.
+  const isReady = inTransaction(database, 'BEGIN', () => isPrepared(database, path));
+  // Also where the tables are there: a copy that SQLite made has no log.
   const mode = database.prepare('PRAGMA journal_mode = WAL').get()?.journal_mode;
   if (mode !== 'wal') {
     throw new ConfigError(`SQLite: ${path} cannot keep a log beside it (journal_mode = WAL). Use a local disk.`);
   }
   if (isReady) return;
-  database.exec('BEGIN IMMEDIATE');
-  try {
-    // Again, now that nobody else makes them.
+  inTransaction(database, 'BEGIN IMMEDIATE', () => {
     if (!isPrepared(database, path)) database.exec(`${TABLES}; PRAGMA user_version = ${VERSION}`);
+  });
+}
+
+function inTransaction<T>(database: Database, begin: string, act: () => T): T {
+  database.exec(begin);
+  try {
+    const result = act();
     database.exec('COMMIT');
+    return result;
   } catch (error) {
     rollBack(database);
     throw error;
