@@ -9,13 +9,15 @@ import { violationsOf } from './violations.js';
 export interface Effort {
   readonly rounds: number;
   readonly runMs: number;
+  /** Before each run. */
+  readonly warmMs: number;
   /** Of a load in which next to nothing happens: several heartbeats. */
   readonly heldMs: number;
 }
 
-export const FULL: Effort = { rounds: 5, runMs: 2_000, heldMs: 8_000 };
+export const FULL: Effort = { rounds: 5, runMs: 2_000, warmMs: 1_000, heldMs: 8_000 };
 /** Enough to see that all of it works, too little to say how fast. */
-export const QUICK: Effort = { rounds: 1, runMs: 400, heldMs: 400 };
+export const QUICK: Effort = { rounds: 1, runMs: 400, warmMs: 100, heldMs: 400 };
 
 /** All rounds of one subject under one load: a value for each round, by figure. */
 export interface Series extends Violations {
@@ -36,7 +38,7 @@ export async function measure(backend: Backend, loads: readonly Load[], effort: 
         // Each round begins with another one: no place in the row is always somebody's.
         const at = (turn + round) % subjects.length;
         const runMs = load.kind === 'held' ? effort.heldMs : effort.runMs;
-        runs[at]!.push(await run(backend, subjects[at]!, load, runMs));
+        runs[at]!.push(await run(backend, subjects[at]!, load, { runMs, warmMs: effort.warmMs }));
       }
     }
     all.push(...subjects.map((subject, at) => seriesOf(load, subject, runs[at]!)));

@@ -14,16 +14,24 @@ export interface Run {
   readonly crashMs?: number;
 }
 
+/** How long a run takes, and how long its processes run before that. */
+export interface Times {
+  readonly runMs: number;
+  readonly warmMs: number;
+}
+
 /** Runs one subject under one load, in processes and a place of its own. Rejects when a process fails or hangs. */
-export async function run(backend: Backend, subject: Subject, load: Load, runMs: number): Promise<Run> {
+export async function run(backend: Backend, subject: Subject, load: Load, { runMs, warmMs }: Times): Promise<Run> {
   const place = await backend.prepare();
   const workers: Worker[] = [];
   try {
     for (let id = 0; id < load.processes; id++) {
-      const task = { driver: backend.name, subject: subject.name, id, where: place.where, load, runMs };
+      const task = { driver: backend.name, subject: subject.name, id, where: place.where, load, runMs, warmMs };
       workers.push(new Worker(task));
     }
     await Promise.all(workers.map((worker) => worker.hears('ready', PATIENCE_MS)));
+    for (const worker of workers) worker.order({ kind: 'warm' });
+    await Promise.all(workers.map((worker) => worker.hears('warm', warmMs + PATIENCE_MS)));
     if (load.kind === 'crash') return { outcomes: [], crashMs: await crash(workers) };
     for (const worker of workers) worker.order({ kind: 'go' });
     const outcomes = await Promise.all(workers.map((worker) => worker.hears('done', runMs + PATIENCE_MS)));

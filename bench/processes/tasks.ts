@@ -11,12 +11,15 @@ export interface Task {
   readonly where: string;
   readonly load: Load;
   readonly runMs: number;
+  /** For how long it runs before that which counts. */
+  readonly warmMs: number;
 }
 
-export type Order = { readonly kind: 'go' } | { readonly kind: 'close' };
+export type Order = { readonly kind: 'warm' } | { readonly kind: 'go' } | { readonly kind: 'close' };
 
 export type Report =
   | { readonly kind: 'ready' }
+  | { readonly kind: 'warm' }
   /** In a crash: the turn has come. */
   | { readonly kind: 'started'; readonly atUs: number }
   /** In a crash: it has its place behind the holder. */

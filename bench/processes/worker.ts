@@ -10,9 +10,11 @@ import type { Order, Report, Task } from './tasks.js';
 /** How long the messages that are still on their way may take, once no more are made. */
 const SETTLE_MS = 10_000;
 const LOOK_MS = 100;
+const WARM_CHATS = 100;
+const WARM_OUTSTANDING = 8;
 
 const task = JSON.parse(process.argv[2]!) as Task;
-const { load, runMs, id } = task;
+const { load, runMs, warmMs, id } = task;
 const log = new TurnLog();
 const errors: string[] = [];
 const numbers = new Uint32Array(Math.max(1, load.chats));
@@ -33,17 +35,29 @@ async function open({ driver, subject: name, where }: Task): Promise<Line> {
 }
 
 async function obey({ kind }: Order): Promise<void> {
+  if (kind === 'warm') return warm();
   if (kind === 'go') return measure();
   await Promise.race([line.close(), sleep(2_000)]);
   process.exit();
+}
+
+/** Cold code says nothing about a bot that runs for weeks. */
+async function warm(): Promise<void> {
+  const untilMs = performance.now() + warmMs;
+  const message = { placed: () => {}, handle: async () => {} };
+  const one = async (): Promise<void> => {
+    while (performance.now() < untilMs) await line.submit(`warm-${Math.floor(Math.random() * WARM_CHATS)}`, message);
+  };
+  await Promise.all(Array.from({ length: WARM_OUTSTANDING }, one));
+  tell({ kind: 'warm' });
 }
 
 async function measure(): Promise<void> {
   const watch = new LoopWatch(load.kind === 'held' ? 25 : 2);
   const startedMs = performance.now();
   const untilMs = startedMs + runMs;
-  // The first quarter runs as cold code.
-  counted = new Counted(startedMs + runMs / 4, untilMs);
+  // Not the start, in which all make their first messages at once.
+  counted = new Counted(startedMs + runMs / 10, untilMs);
   const timer = setInterval(look, LOOK_MS);
   await Promise.race([run(load, untilMs), sleep(runMs + SETTLE_MS)]);
   clearInterval(timer);
