@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { CoordinationUnavailableError } from '@botmesh/core/spi';
 import type { DriverName } from './driver.js';
 import { explain, faultOf } from './explain.js';
@@ -13,11 +14,18 @@ export interface ConnectionOptions {
 /** Of a file that is removed and then replaced, the second act comes this soon after the first. */
 export const CALM_MS = 250;
 
+/**
+ * By path, those of this process that have the file open. SQLite gives all connections of one process the same index: one
+ * that is opened anew while another still has a removed index would get that, and share no lock with other processes.
+ */
+const OPEN = new Map<string, Set<Connection>>();
+
 /** The file at a path: opened when it is needed, and anew when it was removed, replaced or has failed. */
 export class Connection {
   /** How long a call goes on trying while others hold the file. */
   busyLimitMs = 1_000;
   readonly #options: ConnectionOptions;
+  readonly #place: string;
   #file: OpenFile | undefined;
   #opening: Promise<OpenFile> | undefined;
   #untouchedUntilMs = 0;
@@ -26,6 +34,7 @@ export class Connection {
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
+    this.#place = resolve(options.path);
   }
 
   /** As it is open now, if it is. Says nothing about whether it is still what is at the path. */
@@ -70,18 +79,40 @@ export class Connection {
     const fault = faultOf(error);
     // Whoever locks a file that is no longer at the path may do so for ever.
     const isGone = file !== undefined && !isCurrent(this.#options.path, file);
-    if (isGone) this.#untouchedUntilMs = performance.now() + this.#options.calmMs;
+    if (isGone) this.#leaveAlone();
     // A full disk leaves the connection sound, and has no room to open another.
     const isSound = !isGone && (fault === 'busy' || fault === 'full');
-    if (!isSound && file === this.#file) this.#drop();
+    if (!isSound && file === this.#file) this.#dropAll();
     if (isGone || error instanceof FilesReplaced) return 'open anew';
     return fault === 'busy' ? 'wait' : 'give up';
   }
 
+  #leaveAlone(): void {
+    const { calmMs } = this.#options;
+    for (const each of [this, ...this.#siblings]) each.#untouchedUntilMs = performance.now() + calmMs;
+  }
+
+  /** All of this process. Between two calls none of them is in use. */
+  #dropAll(): void {
+    for (const each of [this, ...this.#siblings]) each.#drop();
+  }
+
   #drop(): void {
     const file = this.#file;
+    if (file === undefined) return;
     this.#file = undefined;
-    if (file !== undefined) closeQuietly(file.database);
+    this.#siblings.delete(this);
+    if (this.#siblings.size === 0) OPEN.delete(this.#place);
+    closeQuietly(file.database);
+  }
+
+  #keep(file: OpenFile): void {
+    this.#file = file;
+    OPEN.set(this.#place, this.#siblings.add(this));
+  }
+
+  get #siblings(): Set<Connection> {
+    return OPEN.get(this.#place) ?? new Set();
   }
 
   #open(): Promise<OpenFile> {
@@ -91,13 +122,24 @@ export class Connection {
     return this.#opening;
   }
 
+  #closeOutdated(): void {
+    const { path } = this.#options;
+    const isOutdated = [...this.#siblings].some((each) => each.#file !== undefined && !isCurrent(path, each.#file));
+    if (isOutdated) this.#dropAll();
+  }
+
   async #openAnew(): Promise<OpenFile> {
     const { path, driver } = this.#options;
     const closings = this.#closings;
     const calmMs = this.#untouchedUntilMs - performance.now();
     if (calmMs > 0) await pause(calmMs);
-    const file = await openFile(path, driver);
-    if (closings === this.#closings) this.#file = file;
+    const file = await openFile(path, driver, () => this.#closeOutdated());
+    if ([...this.#siblings].some((each) => each.#file?.place !== file.place)) {
+      closeQuietly(file.database);
+      this.#dropAll();
+      throw new FilesReplaced(path);
+    }
+    if (closings === this.#closings) this.#keep(file);
     else closeQuietly(file.database);
     return file;
   }

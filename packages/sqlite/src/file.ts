@@ -35,10 +35,15 @@ export interface OpenFile {
   readonly place: string;
 }
 
-/** @throws ConfigError when the path cannot work, whatever else; what the library throws when it cannot work now */
-export async function openFile(path: string, wanted?: DriverName): Promise<OpenFile> {
+/**
+ * `prepare` is called right before the file is opened.
+ *
+ * @throws ConfigError when the path cannot work, whatever else; what the library throws when it cannot work now
+ */
+export async function openFile(path: string, wanted: DriverName | undefined, prepare: () => void): Promise<OpenFile> {
   checkPlace(path);
   const driver = await findDriver(wanted);
+  prepare();
   const database = driver.open(path);
   try {
     // Short: a call blocks the event loop while it waits. Longer waits are made between attempts.
