@@ -130,7 +130,7 @@ export class SqliteStore implements Store {
       if (this.#isClosed) this.#connection.close();
     }
     this.#seated.delete(request.instance);
-    this.#told(() => this.#presence.forgetSeat(request.instance));
+    this.#noteLeft(request.instance);
   }
 
   async subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {
@@ -162,6 +162,19 @@ export class SqliteStore implements Store {
     for (const instance of [...this.#subscribers.keys()]) this.#unsubscribe(instance);
     this.#wire.close();
     this.#connection.close();
+  }
+
+  /** One that still listens keeps its note: without it, whoever joins next would clear its socket away. */
+  #noteLeft(instance: string): void {
+    if (!this.#subscribers.has(instance)) {
+      this.#told(() => this.#presence.forgetSeat(instance));
+      return;
+    }
+    try {
+      this.#presence.write(instance, false);
+    } catch {
+      // It has left, and that is what counts: pushes are hints.
+    }
   }
 
   #unsubscribe(instance: string): void {
