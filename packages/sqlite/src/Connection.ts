@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { CoordinationUnavailableError } from '@botmesh/core/spi';
+import { ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
 import type { DriverName } from './driver.js';
 import { explain, faultOf } from './explain.js';
 import { closeQuietly, FilesReplaced, isCurrent, type OpenFile, openFile } from './file.js';
@@ -82,7 +82,7 @@ export class Connection {
     if (isGone) this.#leaveAlone();
     // A full disk leaves the connection sound, and has no room to open another.
     const isSound = !isGone && (fault === 'busy' || fault === 'full');
-    if (!isSound && file === this.#file) this.#dropAll();
+    if (!isSound && file !== undefined && file === this.#file) this.#dropAll();
     if (isGone || error instanceof FilesReplaced) return 'open anew';
     return fault === 'busy' ? 'wait' : 'give up';
   }
@@ -122,10 +122,11 @@ export class Connection {
     return this.#opening;
   }
 
-  #closeOutdated(): void {
+  #makeWay(library: DriverName): void {
     const { path } = this.#options;
-    const isOutdated = [...this.#siblings].some((each) => each.#file !== undefined && !isCurrent(path, each.#file));
-    if (isOutdated) this.#dropAll();
+    const files = [...this.#siblings].map((each) => each.#file).filter((file) => file !== undefined);
+    if (files.some((file) => !isCurrent(path, file))) this.#dropAll();
+    else if (files.some((file) => file.library !== library)) throw twoLibraries(path, library);
   }
 
   async #openAnew(): Promise<OpenFile> {
@@ -133,7 +134,7 @@ export class Connection {
     const closings = this.#closings;
     const calmMs = this.#untouchedUntilMs - performance.now();
     if (calmMs > 0) await pause(calmMs);
-    const file = await openFile(path, driver, () => this.#closeOutdated());
+    const file = await openFile(path, driver, (library) => this.#makeWay(library));
     if ([...this.#siblings].some((each) => each.#file?.place !== file.place)) {
       closeQuietly(file.database);
       this.#dropAll();
@@ -143,6 +144,12 @@ export class Connection {
     else closeQuietly(file.database);
     return file;
   }
+}
+
+/** Closing a file in one library lets go of the locks that the other one has on it: that is how POSIX locks are. */
+function twoLibraries(path: string, library: DriverName): ConfigError {
+  const message = `SQLite: ${path} is open in this process with another library than ${library}. Pass the same driver to all.`;
+  return new ConfigError(message);
 }
 
 function closed(path: string): CoordinationUnavailableError {

@@ -7,7 +7,7 @@ import { checkHistory, type HistoryEvent, type Violation } from '@botmesh/core/t
 import { findDriver } from './driver.js';
 import { hostNowMs, TestProcess } from './process.test-support.js';
 
-export const LEASE_MS = 1_500;
+export const LEASE_MS = 2_000;
 /** `nobody`, everywhere: a user whom permissions bind. */
 export const NOBODY = 65_534;
 

@@ -19,7 +19,7 @@ import { type Database, findDriver } from './driver.js';
 import { explain, faultOf } from './explain.js';
 import { attempt, Ground, LEASE_MS, NOBODY } from './faults.test-support.js';
 import { SqliteCoordinator, SqliteStateStore } from './index.js';
-import type { TestProcess } from './process.test-support.js';
+import { hostNowMs, type TestProcess, type Told } from './process.test-support.js';
 
 let ground: Ground;
 
@@ -43,8 +43,8 @@ const isRoot = process.getuid?.() === 0;
 async function openDatabase(path = ground.path): Promise<Database> {
   const { open } = await findDriver();
   const database = open(path);
-  ground.onEnd(() => database.close());
-  return database;
+  const close = ground.onEnd(() => database.close());
+  return { exec: (sql) => database.exec(sql), prepare: (sql) => database.prepare(sql), close };
 }
 
 // ── Starting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,6 +183,38 @@ describe.runIf(existsSync('/proc/self/fd'))('a start is refused at once, with no
   });
 });
 
+describe('a start is tried for a lease, and then says why it came to nothing, on', () => {
+  const leaseMs = 600;
+
+  async function demandGivenUp(says: RegExp): Promise<void> {
+    const coordinator = new SqliteCoordinator({ path: ground.path, leaseMs });
+    await expect(coordinator.start()).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringMatching(says),
+    });
+    await coordinator.stop();
+    expect(readdirSync(ground.place).filter((name) => name.includes('replicas'))).toEqual([]);
+  }
+
+  test('a file that another program locks', async () => {
+    await makeMesh();
+    const foreign = await openDatabase();
+    foreign.exec('BEGIN IMMEDIATE');
+
+    await demandGivenUp(/^start\(\): SQLite: .* is locked by another writer.* Then call start\(\) again\.$/);
+
+    foreign.exec('COMMIT');
+  });
+
+  test('a disk that is full', async (context) => {
+    mountSmall(context);
+    await makeMesh();
+    fill(ground.place);
+
+    await demandGivenUp(/^start\(\): SQLite: the disk of .* is full\. .* Then call start\(\) again\.$/);
+  });
+});
+
 describe('a user whom permissions bind is refused at once on', () => {
   test.for([
     { what: 'a folder that only others may write', folderMode: 0o755, fileMode: 0o666 },
@@ -231,22 +263,26 @@ async function demandOutage({ says, begin, end, losesAll }: Outage): Promise<voi
   }
   for (const replica of both) await replica.asks('lag', {}, 'lag');
 
+  const begunMs = hostNowMs();
   await begin();
   const told = await Promise.all(both.map((replica) => replica.hears('unavailable')));
   const refused = await Promise.all(both.map((replica) => refusal(replica)));
   const lags = await Promise.all(both.map((replica) => replica.asks('lag', {}, 'lag')));
   await end();
+  const endedMs = hostNowMs();
+  const back = await Promise.all(both.map((replica) => replica.hears('available')));
+  const lateMs = (from: number, of: readonly Told[]): string =>
+    Math.max(...of.map(({ atMs }) => atMs - from)).toFixed(0);
+  console.log(`told after ${lateMs(begunMs, told)} ms, back after ${lateMs(endedMs, back)} ms`);
 
   for (const each of [...told, ...refused]) {
     expect(each).toMatchObject({ code: 'unavailable', message: expect.stringMatching(says) });
   }
   for (const { tookMs } of refused) expect(tookMs).toBeLessThan(1_000);
-  for (const { worstMs, longShare } of lags) {
-    console.log(`event loop away for ${Number(worstMs).toFixed(0)} ms at most`);
-    // One that waited inside the library would be away all the time. Single gaps are the machine's.
-    expect(longShare).toBeLessThan(0.5);
-  }
-  await Promise.all(both.map((replica) => replica.hears('available')));
+  const worstMs = Math.max(...lags.map((lag) => lag.worstMs as number));
+  console.log(`event loop held up for ${worstMs.toFixed(0)} ms at most`);
+  // A wait inside the library would be one of seconds. Disks that others use take their time too.
+  expect(worstMs).toBeLessThan(250);
   for (const id of ['g', 'h', 'i']) await second.asks('accept', { key: 'after', id }, 'accepted');
   await handled(both, 'after', 3);
   if (losesAll !== true) await handled(both, 'busy', messages.length);
@@ -299,10 +335,13 @@ describe('replicas at work say why they cannot go on, and go on by themselves, w
   }, 60_000);
 
   test('another program locks the file for longer than a lease', async () => {
+    const writer = existsSync('/proc/locks') ? ` \\(process ${process.pid}\\)` : '';
     let foreign: Database | undefined;
 
     await demandOutage({
-      says: /SQLite: .* is locked by another writer.*\. It goes on when that one ends its transaction, or is ended\./,
+      says: new RegExp(
+        `SQLite: .* is locked by another writer${writer}\\. It goes on when that one ends its transaction`,
+      ),
       begin: async () => {
         foreign = await openDatabase();
         foreign.exec('PRAGMA busy_timeout = 5000; BEGIN EXCLUSIVE');

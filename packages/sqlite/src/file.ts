@@ -26,6 +26,7 @@ const LOOKED_THROUGH_BYTES = 4 * 1024 * 1024;
 /** An open database file, and which file that is. */
 export interface OpenFile {
   readonly database: Database;
+  readonly library: DriverName;
   readonly sql: Sql;
   /** Of the SQLite that opened it. */
   readonly version: string;
@@ -40,10 +41,14 @@ export interface OpenFile {
  *
  * @throws ConfigError when the path cannot work, whatever else; what the library throws when it cannot work now
  */
-export async function openFile(path: string, wanted: DriverName | undefined, prepare: () => void): Promise<OpenFile> {
+export async function openFile(
+  path: string,
+  wanted: DriverName | undefined,
+  prepare: (library: DriverName) => void,
+): Promise<OpenFile> {
   checkPlace(path);
   const driver = await findDriver(wanted);
-  prepare();
+  prepare(driver.name);
   const database = driver.open(path);
   try {
     // Short: a call blocks the event loop while it waits. Longer waits are made between attempts.
@@ -55,7 +60,7 @@ export async function openFile(path: string, wanted: DriverName | undefined, pre
     if (place === undefined) throw new FilesReplaced(path);
     const sql = new Sql(database);
     const version = String(sql.get('SELECT sqlite_version() AS version')?.version);
-    return { database, sql, version, place, identity: place.slice(0, place.lastIndexOf(' ')) };
+    return { database, library: driver.name, sql, version, place, identity: place.slice(0, place.lastIndexOf(' ')) };
   } catch (error) {
     closeQuietly(database);
     throw error;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Database, Driver } from './driver.js';
 import { Ground, LEASE_MS } from './faults.test-support.js';
-import { SqliteCoordinator } from './index.js';
+import { SqliteCoordinator, SqliteStateStore } from './index.js';
 import { warningOf } from './library.js';
 
 const fake = vi.hoisted(() => ({ version: '3.51.2' }));
@@ -16,9 +16,9 @@ vi.mock(import('./driver.js'), async (original) => {
   });
   return {
     ...rest,
-    findDriver: async (): Promise<Driver> => {
+    findDriver: async (wanted): Promise<Driver> => {
       const { name, open } = await findDriver();
-      return { name, open: (path) => aged(open(path)) };
+      return { name: wanted ?? name, open: (path) => aged(open(path)) };
     },
   };
 });
@@ -45,7 +45,10 @@ test.each([
 
 test('an old SQLite is warned about once, and only when several processes write', async () => {
   const warnings: { code?: string; message: string }[] = [];
-  const listen = (warning: Error): void => void warnings.push(warning);
+  // Node may have warnings of its own.
+  const listen = (warning: Error): void => {
+    if (warning.name === 'BotmeshWarning') warnings.push(warning);
+  };
   process.on('warning', listen);
   const alone = new SqliteCoordinator({ path: ground.path, leaseMs: LEASE_MS });
   await alone.start();
@@ -64,3 +67,18 @@ test('an old SQLite is warned about once, and only when several processes write'
   process.off('warning', listen);
   expect(warnings).toMatchObject([{ code: 'BOTMESH_SQLITE_OLD', message: expect.stringContaining('SQLite 3.51.2') }]);
 }, 30_000);
+
+test('a file that is open in a process is not opened there with another library', async () => {
+  const coordinator = new SqliteCoordinator({ path: ground.path, driver: 'better-sqlite3' });
+  await coordinator.start();
+  const state = new SqliteStateStore({ path: ground.path, driver: 'node:sqlite' });
+
+  await expect(state.load('key')).rejects.toMatchObject({
+    code: 'config',
+    message: expect.stringContaining('Pass the same driver to all'),
+  });
+
+  await coordinator.stop();
+  await expect(state.load('key')).resolves.toBeNull();
+  await state.close();
+});
