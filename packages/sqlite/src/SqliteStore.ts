@@ -54,6 +54,9 @@ type Run<Answer> = (ledger: SqliteLedger, moment: Moment, pushes: Outgoing[], fi
 /** A step that waits longer for others fails, and says so. Shorter with short leases: their heartbeats wait less. */
 const LONGEST_BUSY_MS = 1_000;
 
+/** How long the log grows before it is written back into the file: some MB, in pages of the schema's size. */
+const LOG_PAGES = 4_000;
+
 /** The protocol's steps on one SQLite file: each is the reference transition, run over the tables in one transaction. */
 export class SqliteStore implements Store {
   readonly #path: string;
@@ -312,7 +315,7 @@ export class SqliteStore implements Store {
   #checkpoint(epoch: number): void {
     const { file } = this.#connection;
     const eldest = file?.sql.get('SELECT min(epoch) AS eldest FROM replica')?.eldest;
-    file?.database.exec(`PRAGMA wal_autocheckpoint = ${eldest === epoch ? 1000 : 0}`);
+    file?.database.exec(`PRAGMA wal_autocheckpoint = ${eldest === epoch ? LOG_PAGES : 0}`);
   }
 }
 

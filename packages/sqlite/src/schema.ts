@@ -4,6 +4,9 @@ import type { Database } from './driver.js';
 /** The format of these tables, in SQLite's own user_version. */
 const VERSION = 1;
 
+/** Small: a step changes a few rows on four pages, and writes each page as a whole. */
+const PAGE_BYTES = 1024;
+
 const TABLES = `
   CREATE TABLE mesh (
     id INTEGER PRIMARY KEY CHECK (id = 1), config TEXT, run TEXT, era INTEGER NOT NULL, quarantine_ms REAL NOT NULL,
@@ -40,6 +43,7 @@ const NAMES = 'done entry mesh orphan parked replica state taken';
 export function prepareSchema(database: Database, path: string): void {
   // In a transaction, or it would see half of what another process makes at this moment.
   const isReady = inTransaction(database, 'BEGIN', () => isPrepared(database, path));
+  if (!isReady) database.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
   // Also where the tables are there: a copy that SQLite made has no log.
   const mode = database.prepare('PRAGMA journal_mode = WAL').get()?.journal_mode;
   if (mode !== 'wal') {
