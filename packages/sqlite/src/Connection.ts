@@ -20,6 +20,9 @@ export const CALM_MS = 250;
  */
 const OPEN = new Map<string, Set<Connection>>();
 
+/** A few times only: whoever holds the file may be waiting for this core. */
+const TRIED_AT_ONCE = 4;
+
 /** The file at a path: opened when it is needed, and anew when it was removed, replaced or has failed. */
 export class Connection {
   /** How long a call goes on trying while others hold the file. */
@@ -52,6 +55,7 @@ export class Connection {
     const startedMs = performance.now();
     const closings = this.#closings;
     let replacements = 0;
+    let failures = 0;
     for (;;) {
       if (closings !== this.#closings) throw closed(this.#options.path);
       let file: OpenFile | undefined;
@@ -64,7 +68,7 @@ export class Connection {
         const next = this.#afterFailure(file, error);
         if (next === 'give up' || isLate) throw explain(this.#options.path, error);
         if (next === 'open anew' && ++replacements > 1) throw explain(this.#options.path, error);
-        if (next === 'wait') await pause(1 + Math.random() * 4);
+        if (next === 'wait') await pauseAfter(++failures);
       }
     }
   }
@@ -154,6 +158,12 @@ function twoLibraries(path: string, library: DriverName): ConfigError {
 
 function closed(path: string): CoordinationUnavailableError {
   return new CoordinationUnavailableError('unavailable', `SQLite: ${path} was closed meanwhile.`);
+}
+
+/** Before a busy file is tried again: at once, for a step of another process takes a fraction of a millisecond, then later. */
+function pauseAfter(failures: number): Promise<void> {
+  if (failures <= TRIED_AT_ONCE) return new Promise((resolve) => setImmediate(resolve));
+  return pause(failures <= 2 * TRIED_AT_ONCE ? 1 : 1 + Math.random() * 4);
 }
 
 function pause(ms: number): Promise<void> {

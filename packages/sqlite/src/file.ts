@@ -54,7 +54,8 @@ export async function openFile(
     // Short: a call blocks the event loop while it waits. Longer waits are made between attempts.
     database.exec('PRAGMA busy_timeout = 2');
     prepareSchema(database, path);
-    database.exec('PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0');
+    // From here on waits are made between attempts, which hold up nobody.
+    database.exec('PRAGMA busy_timeout = 0; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0');
     lookThrough(database, path);
     const place = placeOf(path);
     if (place === undefined) throw new FilesReplaced(path);
