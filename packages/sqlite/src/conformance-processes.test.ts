@@ -1,4 +1,4 @@
-import type { Push, Store } from '@botmesh/core/spi';
+import type { Push, Store, Taken } from '@botmesh/core/spi';
 import {
   type ConformanceMesh,
   type ConformanceSubject,
@@ -129,6 +129,33 @@ test('every store of a mesh is in a process of its own', () => {
 
   expect(new Set([process.pid, ...processes]).size).toBe(7);
 });
+
+test('steps that processes make at once are made one after the other', async () => {
+  const { time } = hostClock(new VirtualClock());
+  const mesh = fileMesh({ pool, shards: 1, time, open });
+  const stores = Array.from({ length: 4 }, () => mesh.createStore(0));
+  const config = { format: 1, leaseMs: 12_000, shards: 1 };
+  const places: (Taken | null | undefined)[] = [];
+  const reserve = async (store: Store, instance: string): Promise<void> => {
+    const joined = await store.join({ replicaId: instance, instance, firstEpoch: 0, config, adopts: false, seen: 0 });
+    if (joined.kind !== 'joined') throw new Error(`The join was answered ${joined.kind}.`);
+    for (let batch = 1; batch <= 12; batch++) {
+      const ops = [{ op: 'reserve', key: 'k' } as const];
+      const answer = await store.apply({ epoch: joined.epoch, instance, batch, ops });
+      places.push(answer.kind === 'applied' ? answer.results[0] : undefined);
+    }
+  };
+
+  // Eight replicas each, so that every process has always one more step to make.
+  await Promise.all(Array.from({ length: 32 }, (_, n) => reserve(stores[n % 4]!, `instance ${n}`)));
+  const { queues } = await stores[0]!.inspect();
+  await Promise.all(stores.map((store) => store.close()));
+  mesh.close();
+
+  expect(new Set(places.map((place) => place?.seq)).size).toBe(32 * 12);
+  expect(places.filter((place) => place?.fence !== 0)).toHaveLength(1);
+  expect(queues.map(({ waiting }) => waiting + 1)).toEqual([32 * 12]);
+}, 60_000);
 
 describe('sqlite, each replica in a process', () => {
   declare([...coordinatorConformance(subject), ...inboxConformance(subject)]);
