@@ -383,7 +383,7 @@ describe('replicas at work say why they cannot go on, and go on by themselves, w
   test('the folder is gone', async () => {
     await demandOutage({
       says: /SQLite: the folder .* does not exist\. Make it first\./,
-      begin: () => rmSync(ground.place, { recursive: true }),
+      begin: () => rmSync(ground.place, { recursive: true, maxRetries: 5 }),
       end: () => {
         mkdirSync(ground.place);
         ground.noteLoss();
@@ -519,7 +519,7 @@ describe('no key has two holders, and no fence falls, when', () => {
     holder.do('hold', { key: 'chat' });
     await holder.hears('granted');
     holder.child.kill('SIGSTOP');
-    for (const name of readdirSync(ground.place)) rmSync(join(ground.place, name), { recursive: true });
+    for (const name of readdirSync(ground.place)) rmSync(join(ground.place, name), { recursive: true, maxRetries: 5 });
     ground.noteLoss();
     const from = other.told.length;
     await other.hears('superseded', undefined, from);
