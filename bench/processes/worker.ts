@@ -56,8 +56,8 @@ async function measure(): Promise<void> {
   const watch = new LoopWatch(load.kind === 'held' ? 25 : 2);
   const startedMs = performance.now();
   const untilMs = startedMs + runMs;
-  // Not the start, in which all make their first messages at once.
-  counted = new Counted(startedMs + runMs / 10, untilMs);
+  // Not the start, in which all make their first messages at once; where turns are held, all of them must be.
+  counted = new Counted(startedMs + runMs / (load.kind === 'held' ? 2 : 10), untilMs);
   const timer = setInterval(look, LOOK_MS);
   await Promise.race([run(load, untilMs), sleep(runMs + SETTLE_MS)]);
   clearInterval(timer);
