@@ -1,10 +1,12 @@
 // For whoever writes a bot.
 export { Bot, type StopOptions } from './bot/Bot.js';
-export type { ChatState, Context } from './bot/Context.js';
+export type { ChatState, Context, JobContext } from './bot/Context.js';
 export { type AskOptions, type Conversation, type Flow, type FlowOptions, flow, type Text } from './bot/flow.js';
 export type { Match } from './bot/match.js';
 export type { Middleware, Next } from './bot/middleware.js';
 export type { BotOptions, ErrorHook } from './bot/options.js';
+export type { Job } from './bot/schedule/Job.js';
+export type { ScheduleOptions, When } from './bot/schedule/Schedules.js';
 export type { Coordinator, CoordinatorEvents } from './coordination/types.js';
 export {
   BadInputError,
@@ -15,17 +17,19 @@ export {
   DeliveryError,
   ERROR_CODES,
   type ErrorCode,
+  InvalidStateError,
   LeaseLostError,
   type LeaseLostReason,
   LifecycleError,
   MiddlewareError,
   RateLimitedError,
   StaleFenceError,
+  type StateIssue,
   SupersededByNewerError,
   TicketError,
   TurnLimitError,
 } from './errors.js';
-export type { Message } from './pipeline/envelope.js';
+export type { ChatJob, Message } from './pipeline/envelope.js';
 export type { Provider, Reply } from './providers/provider.js';
 export {
   SIGNATURE_HEADER,

@@ -1,30 +1,35 @@
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
 import type { Coordinator, Inbox } from '../coordination/types.js';
-import { ConfigError, LifecycleError } from '../errors.js';
+import { ConfigError, CoordinationUnavailableError, LeaseLostError, LifecycleError } from '../errors.js';
 import type { Attempt } from '../pipeline/Attempt.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import { runExclusive } from '../pipeline/exclusive.js';
-import { adopted, durableIngress, isDurable, plainIngress } from '../pipeline/ingress.js';
+import { adopted, durableIngress, isDurable, plainIngress, type Take } from '../pipeline/ingress.js';
 import { Load } from '../pipeline/Load.js';
 import { pause } from '../pipeline/pause.js';
+import { RESERVED } from '../pipeline/reserved.js';
 import type { TurnSetup, Work } from '../pipeline/setup.js';
 import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { announce } from './announce.js';
-import { type ChatState, Context } from './Context.js';
+import { type ChatState, Context, type JobContext } from './Context.js';
 import { type AnyFlow, Flow } from './flow.js';
 import { type Health, probe, refusal } from './health.js';
 import type { Match } from './match.js';
 import type { Middleware } from './middleware.js';
 import { type BotOptions, backoff, checkOptions, type ErrorHook } from './options.js';
 import { Script } from './Script.js';
+import type { Enqueue, Job } from './schedule/Job.js';
+import { type ScheduleOptions, Schedules, type When } from './schedule/Schedules.js';
 import { stateOf } from './state-of.js';
 import { warnings } from './warnings.js';
 
 const DRAIN_MS = 10_000;
 /** What a provider is given to stop in, also where nothing is drained. */
 const SHORTEST_LIMIT_MS = 1_000;
+/** How soon a job is put into its chat again, when the backend does not answer. */
+const RETRY_MS = 1_000;
 const LONGEST_LIMIT_MS = 2 ** 31 - 1;
 
 /** Which Bot runs on a coordinator. */
@@ -54,8 +59,9 @@ export class Bot<S extends object = ChatState> {
   readonly #hooks: ErrorHook[] = [];
   readonly #log: (line: string) => void;
   readonly #script = new Script();
+  readonly #schedules = new Schedules();
   readonly #setup: TurnSetup;
-  readonly #take: Intake;
+  readonly #take: Take;
   #health: Health = 'new';
   /** What was taken over before the provider could send. Undefined once it can. */
   #early: Work[] | undefined = [];
@@ -109,6 +115,42 @@ export class Bot<S extends object = ChatState> {
     if (part instanceof Flow) this.#script.flow(part);
     else if (typeof part === 'function') this.#script.middleware(part as Middleware);
     else throw new ConfigError(`bot.use(): expected a function or a flow, found ${typeof part}.`);
+    return this;
+  }
+
+  /**
+   * Runs `run` at each due time, once in the whole mesh: whichever replica leads the schedule does. `when` is a cron pattern
+   * (read by the package croner, which you install) or `{ everyMs }`. With the option `chat` it runs in that chat's turn, in
+   * its queue, and gets a `ctx`. Call it before `start()`, in every replica alike.
+   *
+   * A run that its replica did not end, because it died, stopped or lost the leadership, is made once more by the next
+   * leader, and not a third time. One that throws is over: `onError` hears of it, and the next due time goes on. A run that
+   * takes longer than the time between two never overlaps with the next. Runs come late by up to the time in which a dead
+   * replica is noticed, and hosts' clocks must agree to within what lateness may matter.
+   */
+  schedule(
+    when: When,
+    name: string,
+    run: (job: Job) => unknown,
+    options?: ScheduleOptions & { chat?: undefined },
+  ): this;
+  schedule(
+    when: When,
+    name: string,
+    handler: (ctx: JobContext<S>) => unknown,
+    options: ScheduleOptions & { chat: string },
+  ): this;
+  schedule(when: When, name: string, run: (arg: never) => unknown, options: ScheduleOptions = {}): this {
+    const act = run as (arg: unknown) => unknown;
+    const chat: unknown = options?.chat;
+    this.#schedules.add(when, name, options, chat === undefined ? act : (job) => this.#inChat(job, chat as string));
+    if (chat !== undefined) this.#script.job(name, act);
+    return this;
+  }
+
+  /** Handles what the schedule `name` puts into chats by `job.inChat`, each in its chat's turn. */
+  job(name: string, handler: (ctx: JobContext<S>) => unknown): this {
+    this.#script.job(name, handler as (ctx: Context) => unknown);
     return this;
   }
 
@@ -168,6 +210,7 @@ export class Bot<S extends object = ChatState> {
     for (const line of warnings(this.#options)) this.#log(line);
     this.#health = 'starting';
     try {
+      await this.#prepareSchedules();
       if (!this.#provider.exclusive) this.#adopt(true);
       await this.#coordinator.start();
       if (this.#provider.exclusive) this.#exclusive = this.#runExclusive();
@@ -182,6 +225,7 @@ export class Bot<S extends object = ChatState> {
     const early = this.#early ?? [];
     this.#early = undefined;
     for (const work of early) this.#begin(work);
+    if (!this.#provider.exclusive) this.#serveSchedules(true);
     void this.#provider.ended?.then(() => this.#end());
   }
 
@@ -226,6 +270,7 @@ export class Bot<S extends object = ChatState> {
     this.#drained = drain(this.#load, this.#clock, drainMs, this.#inbox !== undefined);
     this.#stopping.abort();
     this.#adopt(false);
+    this.#serveSchedules(false);
     await this.#within(drainMs, this.#exclusive ?? this.#attempt('provider.stop()', () => this.#provider.stop()));
     await this.#drained;
     await this.#leave();
@@ -275,8 +320,44 @@ export class Bot<S extends object = ChatState> {
       changed: (isConnected) => {
         this.#isConnected = isConnected;
         this.#adopt(isConnected && !this.#stopping.signal.aborted);
+        this.#serveSchedules(isConnected);
       },
     });
+  }
+
+  #prepareSchedules(): Promise<void> {
+    return this.#schedules.prepare({
+      coordinator: this.#coordinator,
+      store: this.#setup.store,
+      clock: this.#clock,
+      load: this.#load,
+      enqueue: this.#enqueue,
+      failed: (error, what) => this.#tell(error, undefined, what),
+      tell: (line) => this.#log(`botmesh: ${line}`),
+    });
+  }
+
+  /** One without the only connection leads none: its jobs could not reply. */
+  #serveSchedules(isWanted: boolean): void {
+    const isStopping = this.#stopping.signal.aborted;
+    if (isWanted && !isStopping) this.#schedules.start();
+    else if (isStopping) this.#schedules.stop();
+    else this.#schedules.stop(new LeaseLostError('stopped', 'this replica lost its connection'));
+  }
+
+  readonly #enqueue: Enqueue = (chat, job, id) => this.#take({ chat, id: `${RESERVED}job:${id}`, text: '' }, job);
+
+  /** Not before it is taken in: nobody else will see to it. */
+  async #inChat(job: Job, chat: string): Promise<void> {
+    for (;;) {
+      try {
+        await job.inChat(chat);
+        return;
+      } catch (error) {
+        if (!(error instanceof CoordinationUnavailableError)) throw error;
+        await pause(this.#clock, RETRY_MS, job.signal);
+      }
+    }
   }
 
   #begin(work: Work): void {

@@ -1,7 +1,7 @@
 import type { ChatTurn } from '../coordination/types.js';
 import { BadInputError } from '../errors.js';
 import type { Attempt } from '../pipeline/Attempt.js';
-import type { Message } from '../pipeline/envelope.js';
+import type { ChatJob, Message } from '../pipeline/envelope.js';
 import type { Session } from '../pipeline/Session.js';
 import type { Reply } from '../providers/provider.js';
 
@@ -46,6 +46,11 @@ export class Context<S extends object = ChatState> {
     return this.#attempt.message;
   }
 
+  /** The work that `job.inChat` put here. Undefined for what somebody wrote. */
+  get job(): ChatJob | undefined {
+    return this.#attempt.message.job;
+  }
+
   /** 1 for the first try, 2 after a failure or the death of a replica, and so on. */
   get attempt(): number {
     return this.#attempt.number;
@@ -84,3 +89,6 @@ export class Context<S extends object = ChatState> {
     throw new BadInputError(`ctx.reply(): expected a text or { text }, found ${typeof reply}.`);
   }
 }
+
+/** What a handler of a job gets: the context of a chat's turn, where nobody wrote anything. */
+export type JobContext<S extends object = ChatState> = Context<S> & { readonly job: ChatJob };

@@ -1,10 +1,13 @@
 import type { AdoptedMessage, Coordinator, Inbox } from '../coordination/types.js';
-import type { Intake } from '../providers/provider.js';
-import { checkMessage, encode } from './envelope.js';
+import type { IncomingMessage } from '../providers/provider.js';
+import { type ChatJob, checkMessage, encode } from './envelope.js';
 import type { Load } from './Load.js';
 import type { Work } from './setup.js';
 
 const REMEMBERED_IDS = 100_000;
+
+/** An `Intake`, also for jobs of the bot's own. */
+export type Take = (message: IncomingMessage, job?: ChatJob) => Promise<'accepted' | 'duplicate'>;
 
 export function isDurable(coordinator: Coordinator): coordinator is Coordinator & Inbox {
   const { accept, onAdopted } = coordinator as Partial<Inbox>;
@@ -15,9 +18,9 @@ export function isDurable(coordinator: Coordinator): coordinator is Coordinator 
  * Takes messages in: checks, stores and places each. `begin` gets those that are new. Nothing is awaited before the place
  * is taken: it is fixed when the call returns.
  */
-export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: Load): Intake {
-  return async (incoming) => {
-    const message = checkMessage(incoming);
+export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: Load): Take {
+  return async (incoming, job) => {
+    const message = checkMessage(incoming, job);
     const { id } = message;
     const body = encode(message);
     // In hand from here on: a stop waits for the answer.
@@ -35,10 +38,10 @@ export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: 
 }
 
 /** The same for a coordinator that keeps no messages: they, and the ids seen, are kept here, in this process. */
-export function plainIngress(coordinator: Coordinator, begin: (work: Work) => void, load: Load): Intake {
+export function plainIngress(coordinator: Coordinator, begin: (work: Work) => void, load: Load): Take {
   const seen = new SeenIds();
-  return async (incoming) => {
-    const message = checkMessage(incoming);
+  return async (incoming, job) => {
+    const message = checkMessage(incoming, job);
     const { chat, id } = message;
     encode(message);
     if (id !== undefined && !seen.add(chat, id)) return 'duplicate';
