@@ -24,7 +24,13 @@ export type {
   CoordinatorEvents,
   Inbox,
   Leadership,
+  LetGo,
+  Mailroom,
+  MailTurn,
+  Pace,
+  ParkedMessage,
   Ticket,
+  WaitingMessage,
 } from './coordination/types.js';
 export {
   BadInputError,

@@ -1,29 +1,26 @@
-import {
-  ConfigError,
-  CoordinationUnavailableError,
-  LeaseLostError,
-  type LeaseLostReason,
-  LifecycleError,
-} from '../errors.js';
-import { type Instant, instant } from '../time/clock.js';
+import { ConfigError, LeaseLostError, type LeaseLostReason, LifecycleError } from '../errors.js';
+import type { Instant } from '../time/clock.js';
 import { Batches, type Pending } from './batches.js';
 import { Heartbeat } from './Heartbeat.js';
 import type { Hold } from './held.js';
+import { Joining } from './Joining.js';
 import { Lease } from './lease.js';
 import type { Settings } from './options.js';
+import { Questions } from './Questions.js';
 import { Reachability } from './Reachability.js';
-import {
-  type Adoption,
-  type ApplyAnswer,
-  type BeatAnswer,
-  FORMAT,
-  type Grant,
-  type JoinAnswer,
-  type MeshConfig,
-  type News,
-  type Op,
-  type Push,
-  type Store,
+import { callOf, crashed, mismatch, notStarted, unavailable } from './refusals.js';
+import type {
+  Adoption,
+  ApplyAnswer,
+  BeatAnswer,
+  Grant,
+  JoinAnswer,
+  News,
+  Note,
+  Op,
+  Push,
+  Store,
+  Taken,
 } from './store.js';
 import { Tickets } from './Tickets.js';
 import type { AcquireTurnOptions, CoordinatorEvents } from './types.js';
@@ -68,6 +65,8 @@ export class Seat {
   readonly #tickets: Tickets;
   readonly #wakes: Wakes;
   readonly #backend: Reachability;
+  readonly #joining: Joining;
+  readonly #questions: Questions;
   readonly #former = new Map<number, LeaseLostReason>();
 
   #phase: Phase = 'off';
@@ -125,6 +124,8 @@ export class Seat {
       onPush: (push) => this.#takeIn(() => this.#onPush(push)),
       onDegraded: () => host.emit('wakeDegraded', {}),
     });
+    this.#joining = new Joining(this.#settings, store, this.#wakes, host.shards);
+    this.#questions = new Questions(this.#settings);
     this.#backend = new Reachability(clock, timing.attemptMs, () => this.#takeIn(() => this.#goDown()));
   }
 
@@ -158,11 +159,11 @@ export class Seat {
       if (answer instanceof Error) this.#lastError = answer;
       else if (answer.kind === 'joined') return this.#checkStarted(instance);
       else if (answer.kind === 'replaced') throw this.#abandonStart('replaced', new LeaseLostError('replaced'));
-      else throw this.#abandonStart('off', mismatch(answer.found, this.#config()));
+      else throw this.#abandonStart('off', mismatch(answer.found, this.#joining.config));
       if (clock.monotonicMs() - startedMs >= timing.leaseMs) {
         throw this.#abandonStart('off', notStarted(this.#lastError));
       }
-      await this.#pause();
+      await this.#joining.pause();
     }
     throw this.#endedError();
   }
@@ -180,21 +181,15 @@ export class Seat {
 
   /** One attempt to join; an error when it came to nothing. */
   async #tryJoin(): Promise<JoinAnswer | Error> {
-    const { clock, timing, replicaId } = this.#settings;
     const instance = this.#instance;
-    const deaf = await this.#wakes.open(instance);
-    if (deaf !== undefined) return deaf;
-    const sentAt = instant(clock);
-    const request = {
-      replicaId,
-      instance,
+    const joined = await this.#joining.attempt(instance, () => ({
       firstEpoch: this.#firstEpoch,
-      config: this.#config(),
       adopts: this.#host.adopts(),
       seen: this.#seen,
-    };
-    const answer = await answerWithin(clock, timing.beatMs, () => this.#store.join(request));
-    if (answer instanceof Error || answer.kind !== 'joined') return answer;
+    }));
+    if (joined instanceof Error) return joined;
+    const { answer, sentAt } = joined;
+    if (answer.kind !== 'joined') return answer;
     if (this.#phase === 'joining' && this.#instance === instance) this.#takeIn(() => this.#sitDown(answer, sentAt));
     else void this.#store.leave({ epoch: answer.epoch, instance }).catch(() => {});
     return answer;
@@ -212,10 +207,6 @@ export class Seat {
     // The first heartbeat takes the name from an older start: a join alone may be late, of a start that is over.
     this.beatNow();
     this.#batches.kick();
-  }
-
-  #config(): MeshConfig {
-    return { format: FORMAT, leaseMs: this.#settings.timing.leaseMs, shards: this.#host.shards };
   }
 
   // ── Ending ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -248,7 +239,7 @@ export class Seat {
       const request = { epoch: this.#epoch, instance: this.#instance };
       const answer = await answerWithin(clock, timing.beatMs, () => this.#store.leave(request));
       if (!(answer instanceof Error)) return;
-      await this.#pause();
+      await this.#joining.pause();
     }
   }
 
@@ -293,8 +284,8 @@ export class Seat {
   #carryOver(pending: Pending): void {
     if (!isTaking(pending)) pending.settle(null);
     else if (pending.abandoned) return;
-    // Perhaps it was stored, and somebody has adopted it: made again without an id it would be handled twice.
-    else if (pending.op.op === 'accept' && pending.sent) pending.reject(unavailable('accept()', this.#lastError));
+    // Perhaps it was done. A message that somebody has adopted, made again without an id, would be handled twice.
+    else if (pending.sent && !isPlace(pending.op)) pending.reject(unavailable(callOf(pending.op), this.#lastError));
     else this.#batches.push(pending);
   }
 
@@ -305,8 +296,8 @@ export class Seat {
       else if (answer.kind === 'joined')
         return this.#host.emit('superseded', { epoch: former, successor: answer.epoch });
       else if (answer.kind === 'replaced') return this.endReplaced();
-      else this.#lastError = mismatch(answer.found, this.#config());
-      await this.#pause();
+      else this.#lastError = mismatch(answer.found, this.#joining.config);
+      await this.#joining.pause();
     }
   }
 
@@ -325,6 +316,7 @@ export class Seat {
       if (isTaking(pending)) pending.reject(error);
       else pending.settle(null);
     }
+    this.#questions.end(error);
     this.#backend.reset();
   }
 
@@ -382,6 +374,7 @@ export class Seat {
     if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
     this.#trust(sentAt);
     this.#onNews(answer.news, answer.era);
+    for (const note of answer.notes) this.#onNote(note);
     this.#wakes.expectPing(this.#instance);
     this.#batches.kick();
     if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
@@ -415,6 +408,7 @@ export class Seat {
     this.#tickets.refuseWaiting(error);
     for (const pending of this.#batches.recall((each) => isTaking(each) && !each.sent)) pending.reject(error);
     for (const pending of this.#batches.all()) if (isTaking(pending)) pending.reject(error);
+    this.#questions.end(error);
     this.#host.wentDown(error);
   }
 
@@ -445,25 +439,47 @@ export class Seat {
 
   /** Takes a place; `null` where none was given (busy, or a duplicate). */
   take(op: Op, onTaken: (place: Place | null) => void, onRefused: (error: Error) => void): void {
-    if (this.#phase !== 'joined' && this.#phase !== 'joining') {
-      onRefused(this.#endedError());
-      return;
-    }
-    if (this.isDown) {
-      onRefused(unavailable(callOf(op), this.#lastError));
+    const onDone = (taken: Taken | null, isAbandoned: boolean): void => {
+      const place = taken === null ? null : this.#addPlace(op.key, taken.seq, taken.fence, op.op === 'accept');
+      // Taken while stop() was under way: it goes to somebody else with the rest.
+      if (this.#phase === 'leaving') this.#tickets.endAll('stopped');
+      if (!isAbandoned) onTaken(place);
+      else if (place !== null) this.#tickets.withdraw(place);
+    };
+    this.#call(op, onDone, onRefused);
+  }
+
+  /** An operation that gives this replica no place. Whether anything came of it. */
+  order(op: Op): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.#call(op, (taken) => resolve(taken !== null), reject);
+    });
+  }
+
+  /** A step outside the batches; `what` names the public call. */
+  ask<T>(what: string, call: (store: Store) => Promise<T>): Promise<T> {
+    const refusal = this.#refusal(what);
+    return refusal === undefined ? this.#questions.ask(what, () => call(this.#store)) : Promise.reject(refusal);
+  }
+
+  /** Why nothing can be asked of the store now, if so. */
+  #refusal(what: string): Error | undefined {
+    if (this.#phase !== 'joined' && this.#phase !== 'joining') return this.#endedError();
+    return this.isDown ? unavailable(what, this.#lastError) : undefined;
+  }
+
+  /** `onDone` hears the result also when the caller was refused meanwhile. */
+  #call(op: Op, onDone: (taken: Taken | null, isAbandoned: boolean) => void, onRefused: (error: Error) => void): void {
+    const refusal = this.#refusal(callOf(op));
+    if (refusal !== undefined) {
+      onRefused(refusal);
       return;
     }
     const pending: Pending = {
       op,
       sent: false,
       abandoned: false,
-      settle: (taken) => {
-        const place = taken === null ? null : this.#addPlace(op.key, taken.seq, taken.fence, op.op === 'accept');
-        // Taken while stop() was under way: it goes to somebody else with the rest.
-        if (this.#phase === 'leaving') this.#tickets.endAll('stopped');
-        if (!pending.abandoned) onTaken(place);
-        else if (place !== null) this.#tickets.withdraw(place);
-      },
+      settle: (taken) => onDone(taken, pending.abandoned),
       reject: (error) => {
         if (pending.abandoned) return;
         pending.abandoned = true;
@@ -495,6 +511,14 @@ export class Seat {
 
   withdraw(place: Place): void {
     this.#tickets.withdraw(place);
+  }
+
+  finish(place: Place): Promise<void> {
+    return this.#tickets.finish(place);
+  }
+
+  passWaiting(): void {
+    this.#tickets.passWaiting();
   }
 
   #addPlace(key: string, seq: number, fence: number, isMessage: boolean): Place {
@@ -545,9 +569,18 @@ export class Seat {
       const { key, seq, fence } = adoption;
       this.#host.adopted(this.#addPlace(key, seq, isBelieved ? fence : 0, true), adoption);
     }
-    for (const { key, id, attempts } of news.parked) {
-      this.#host.emit('parked', { key: key.slice(2), id: id ?? undefined, attempts });
+    for (const { key, id, attempts, error } of news.parked) {
+      const parked = { key: key.slice(2), id: id ?? undefined, attempts };
+      this.#host.emit('parked', error === null ? parked : { ...parked, error });
     }
+  }
+
+  /** The same note comes again until a heartbeat has told the store that it was heard. */
+  #onNote(note: Note): void {
+    if (note.at <= this.#heard) return;
+    this.#heard = note.at;
+    this.#note(note.at);
+    this.#tickets.onNote(note, this.#batches.isInFlight);
   }
 
   #onPush(push: Push): void {
@@ -601,41 +634,14 @@ export class Seat {
     }
     return new LifecycleError('stopped', 'The coordinator was stopped: call start() to join again.');
   }
-
-  #pause(): Promise<void> {
-    const { clock, timing } = this.#settings;
-    return new Promise((resolve) => {
-      clock.setTimer(timing.attemptMs * (0.25 + clock.random() / 2), resolve);
-    });
-  }
 }
 
+/** Whether somebody waits for its result. */
 function isTaking(pending: Pending): boolean {
   return pending.op.op !== 'release';
 }
 
-/** The public call that an op was made for. */
-function callOf({ op, key }: Op): string {
-  if (op === 'try') return 'tryLead()';
-  return op === 'reserve' && key.startsWith('l:') ? 'lead()' : `${op}()`;
-}
-
-export function crashed(): LifecycleError {
-  return new LifecycleError('stopped', 'This coordinator crashed: make a new one, as a new process would.');
-}
-
-function unavailable(what: string, cause: Error): CoordinationUnavailableError {
-  const message = `${what}: the coordination backend cannot be reached. It is tried again by itself; so can you.`;
-  return new CoordinationUnavailableError('unavailable', message, { cause });
-}
-
-function notStarted(cause: Error): CoordinationUnavailableError {
-  const message =
-    'start(): the coordination backend cannot be reached. Check its address and that it runs, then call start() again.';
-  return new CoordinationUnavailableError('unavailable', message, { cause });
-}
-
-function mismatch(found: MeshConfig, given: MeshConfig): ConfigError {
-  const message = `start(): the mesh runs with ${JSON.stringify(found)}, this replica with ${JSON.stringify(given)}. Make them the same, or use another namespace.`;
-  return new ConfigError(message, 'config-mismatch');
+/** Made again under another epoch it does no harm: the place of the old one is skipped. */
+function isPlace({ op }: Op): boolean {
+  return op === 'reserve' || op === 'try';
 }
