@@ -1,0 +1,16 @@
+import { type BotLab, type BotSubject, onBots } from './BotLab.js';
+import { schedules } from './schedules.js';
+
+/** One fact of a bot, for any test runner: call `run`. */
+export interface BotTest {
+  readonly title: string;
+  /** Rejects when the fact does not hold. */
+  readonly run: () => Promise<void>;
+}
+
+const FACTS: Record<string, (lab: BotLab) => Promise<void>> = { ...schedules };
+
+/** What a Bot does on any backend, beside what its coordinator promises: call `run` of each. */
+export function botConformance(subject: BotSubject): BotTest[] {
+  return Object.entries(FACTS).map(([title, body]) => ({ title, run: () => onBots(subject, body) }));
+}
