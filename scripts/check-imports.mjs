@@ -22,6 +22,7 @@ const MAY_IMPORT = {
     'time/',
     'coordination/types.ts',
     'coordination/MemoryCoordinator.ts',
+    'coordination/events.ts',
     'state/',
     'providers/',
     'pipeline/',

@@ -1,19 +1,25 @@
+import { checkEventName, Events } from '../coordination/events.js';
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
-import type { Coordinator, Inbox } from '../coordination/types.js';
+import type { Coordinator, Inbox, Mailroom } from '../coordination/types.js';
 import { ConfigError, CoordinationUnavailableError, LeaseLostError, LifecycleError } from '../errors.js';
 import type { Attempt } from '../pipeline/Attempt.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import { runExclusive } from '../pipeline/exclusive.js';
+import type { How, Named } from '../pipeline/fate.js';
 import { adopted, durableIngress, isDurable, plainIngress, type Take } from '../pipeline/ingress.js';
 import { Load } from '../pipeline/Load.js';
+import { isMailroom } from '../pipeline/mail.js';
+import { cancelNote, steerNote } from '../pipeline/notes.js';
+import { type Rules, settleOverlap } from '../pipeline/overlap.js';
 import { pause } from '../pipeline/pause.js';
 import { RESERVED } from '../pipeline/reserved.js';
-import type { TurnSetup, Work } from '../pipeline/setup.js';
+import type { Hearer, TurnSetup, Work } from '../pipeline/setup.js';
 import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { announce } from './announce.js';
 import { type ChatState, Context, type JobContext } from './Context.js';
+import { BOT_EVENTS, type BotEvents } from './events.js';
 import { type AnyFlow, Flow } from './flow.js';
 import { type Health, probe, refusal } from './health.js';
 import type { Match } from './match.js';
@@ -22,10 +28,14 @@ import { type BotOptions, backoff, checkOptions, type ErrorHook } from './option
 import { Script } from './Script.js';
 import type { Enqueue, Job } from './schedule/Job.js';
 import { type ScheduleOptions, Schedules, type When } from './schedule/Schedules.js';
+import { DRAIN_MS, handleSignals, type SignalOptions, thisProcess } from './signals.js';
 import { stateOf } from './state-of.js';
 import { warnings } from './warnings.js';
 
-const DRAIN_MS = 10_000;
+const GRACE_MS = 5_000;
+const MAX_ATTEMPTS = 5;
+/** So many times `maxTurnMs` may handlers run that report progress. */
+const PROGRESS_TIMES = 10;
 /** What a provider is given to stop in, also where nothing is drained. */
 const SHORTEST_LIMIT_MS = 1_000;
 /** How soon a job is put into its chat again, when the backend does not answer. */
@@ -54,8 +64,14 @@ export class Bot<S extends object = ChatState> {
   readonly #clock: Clock;
   /** The coordinator, if it keeps messages. */
   readonly #inbox: Inbox | undefined;
+  /** The coordinator, if it can do more. */
+  readonly #mail: Mailroom | undefined;
+  readonly #running = new Map<string, Hearer>();
+  readonly #events = new Events<BotEvents>();
   readonly #load = new Load();
   readonly #stopping = new AbortController();
+  /** Aborts when nothing is to be waited for any more. */
+  readonly #hurry = new AbortController();
   readonly #hooks: ErrorHook[] = [];
   readonly #log: (line: string) => void;
   readonly #script = new Script();
@@ -77,17 +93,24 @@ export class Bot<S extends object = ChatState> {
     this.#options = options;
     this.#provider = options.provider;
     this.#clock = options.clock ?? systemClock;
-    this.#coordinator = options.coordinator ?? new MemoryCoordinator();
+    this.#coordinator =
+      options.coordinator ?? new MemoryCoordinator({ maxAttempts: options.maxAttempts ?? MAX_ATTEMPTS });
     this.#log = quietly(options.log ?? ((line) => console.warn(line)));
     if (options.onError !== undefined) this.#hooks.push(options.onError);
     const begin = (work: Work): void => this.#begin(work);
-    // Alone, an inbox of its own would keep messages no longer than this process does.
-    const inbox = options.coordinator !== undefined && isDurable(options.coordinator) ? options.coordinator : undefined;
+    const rules = settleOverlap(options.overlap);
+    const inbox = inboxOf(options, this.#coordinator, rules);
+    const mail = inbox !== undefined && isMailroom(this.#coordinator) ? this.#coordinator : undefined;
+    const overlapping =
+      mail === undefined || rules.areSerial
+        ? undefined
+        : { mail, rules, rejected: (work: Work) => this.#rejected(work) };
     this.#take =
       inbox === undefined
         ? plainIngress(this.#coordinator, begin, this.#load)
-        : durableIngress(inbox, begin, this.#load);
+        : durableIngress(inbox, begin, this.#load, overlapping);
     this.#inbox = inbox;
+    this.#mail = mail;
     this.#setup = this.#makeSetup();
     announce(this.#coordinator, this.#log, (from, to) => {
       if (from.includes(this.#health)) this.#health = to;
@@ -164,6 +187,41 @@ export class Bot<S extends object = ChatState> {
     return this;
   }
 
+  /** Subscribes to an event; call what it returns to end that. A listener that throws disturbs nobody. */
+  on<E extends keyof BotEvents>(event: E, listener: (payload: BotEvents[E]) => void): () => void {
+    checkEventName(event, BOT_EVENTS);
+    return this.#events.on(event, listener);
+  }
+
+  /**
+   * Ends the running turn of `chat`, whichever replica has it: its signal aborts with a CancelledError, and its message ends
+   * as cancelled, which is not tried again. Messages that wait are not touched.
+   *
+   * Resolves with whether a turn was running. One that was about to end may still end as handled; the event `ended` tells.
+   *
+   * @throws CoordinationUnavailableError when the backend does not answer
+   */
+  cancel(chat: string, reason = 'cancelled'): Promise<boolean> {
+    return this.#reach(chat, cancelNote(String(reason)));
+  }
+
+  /**
+   * Gives `payload`, plain JSON data, to the running turn of `chat`, whichever replica has it: its `ctx.onSteer` hears it.
+   * Resolves with whether a turn was running; whether it listened is not known.
+   *
+   * @throws CoordinationUnavailableError when the backend does not answer
+   */
+  async steer(chat: string, payload: unknown): Promise<boolean> {
+    return this.#reach(chat, steerNote(payload));
+  }
+
+  async #reach(chat: string, note: string): Promise<boolean> {
+    if (this.#mail !== undefined) return this.#mail.tell(chat, note);
+    const hearer = this.#running.get(chat);
+    hearer?.hear(note);
+    return hearer !== undefined;
+  }
+
   /** Joins the mesh and begins to take messages in. Idempotent. If it rejects, the Bot is stopped. */
   start(): Promise<void> {
     if (this.#stopped !== undefined) return refuse('stopped', 'The bot was stopped. Make a new one.');
@@ -174,12 +232,24 @@ export class Bot<S extends object = ChatState> {
   /**
    * Stops: takes nothing in any more, lets running turns end, hands over what waits, and leaves. What still runs after
    * `drainMs` is aborted through its signal and handled again elsewhere. Does not wait for handlers that ignore it.
-   * Idempotent; never rejects.
+   * Idempotent; never rejects. A second call with `drainMs` 0 cuts the first one short.
+   *
+   * What waits is passed on before the first turn has ended, and counts as not tried. With no other replica to take it, it
+   * stays in the mesh until one comes; a bot that runs alone handles it before it stops.
    */
   stop(options: StopOptions = {}): Promise<void> {
     const drainMs = checkDrainMs(options.drainMs ?? DRAIN_MS);
+    if (drainMs === 0) this.#hurry.abort();
     this.#stopped ??= this.#stop(drainMs);
     return this.#stopped;
+  }
+
+  /**
+   * Stops the bot in good order when the process is told to end (SIGTERM, SIGINT), and then ends the process. A second
+   * signal aborts what still runs. Returns what takes the listeners away again; they are gone when the bot has stopped.
+   */
+  handleSignals(options: SignalOptions = {}): () => void {
+    return handleSignals(this, options, thisProcess());
   }
 
   /**
@@ -261,15 +331,17 @@ export class Bot<S extends object = ChatState> {
   }
 
   async #stop(drainMs: number): Promise<void> {
+    if (this.#health !== 'stopped') this.#health = 'stopping';
     await this.#within(
       drainMs,
       this.#started?.catch(() => {}),
     );
-    if (this.#health === 'stopped') return;
-    this.#health = 'stopping';
-    this.#drained = drain(this.#load, this.#clock, drainMs, this.#inbox !== undefined);
-    this.#stopping.abort();
+    if ((this.#health as Health) === 'stopped') return;
+    // Not adopted again what is passed on below.
     this.#adopt(false);
+    this.#drained = drain(this.#load, this.#clock, drainMs, this.#passesOn, this.#hurry.signal);
+    this.#stopping.abort();
+    if (this.#passesOn) this.#mail?.passWaiting();
     this.#serveSchedules(false);
     await this.#within(drainMs, this.#exclusive ?? this.#attempt('provider.stop()', () => this.#provider.stop()));
     await this.#drained;
@@ -288,8 +360,14 @@ export class Bot<S extends object = ChatState> {
     if (promise === undefined) return;
     const over = new AbortController();
     const limitMs = Math.min(Math.max(drainMs, SHORTEST_LIMIT_MS), LONGEST_LIMIT_MS);
-    await Promise.race([promise, pause(this.#clock, limitMs, over.signal)]);
+    const limit = pause(this.#clock, limitMs - SHORTEST_LIMIT_MS, over.signal, this.#hurry.signal);
+    await Promise.race([promise, limit.then(() => pause(this.#clock, SHORTEST_LIMIT_MS, over.signal))]);
     over.abort();
+  }
+
+  /** Whether what waits here is another replica's to handle when this one stops. */
+  get #passesOn(): boolean {
+    return this.#inbox !== undefined && this.#options.coordinator !== undefined;
   }
 
   async #attempt(what: string, act: () => unknown): Promise<void> {
@@ -370,18 +448,42 @@ export class Bot<S extends object = ChatState> {
     return {
       coordinator: this.#coordinator,
       isDurable: this.#inbox !== undefined,
+      mail: this.#mail,
+      passesOn: this.#passesOn,
+      running: this.#running,
+      rules: settleOverlap(this.#options.overlap),
       store: stateOf(this.#options),
       provider: this.#provider,
       clock: this.#clock,
       load: this.#load,
       stopping: this.#stopping.signal,
-      maxAttempts: this.#options.maxAttempts ?? 5,
+      maxAttempts: this.#options.maxAttempts ?? MAX_ATTEMPTS,
       maxTurnMs: this.#options.maxTurnMs,
+      maxProgressMs: this.#options.maxProgressMs ?? PROGRESS_TIMES * (this.#options.maxTurnMs ?? 0),
+      graceMs: this.#options.graceMs ?? GRACE_MS,
       retryDelayMs: backoff(this.#options.retryDelayMs ?? 100),
       handle: (attempt) => this.#script.run(new Context(attempt, replicaId)),
       failed: (error, attempt, work) => this.#failed(error, attempt, work),
+      ended: (chat, message, how, by, reason) => this.#ended(chat, message, how, by, reason),
+      progressed: (progress) => this.#events.emit('progress', progress),
       dropped: ({ ticket }, why) => this.#log(`botmesh: a message of chat ${ticket.key} is given up: ${why}.`),
     };
+  }
+
+  #rejected({ ticket, id }: Work): void {
+    this.#ended(ticket.key, { seq: ticket.seq, id }, 'rejected', undefined, undefined);
+  }
+
+  #ended(chat: string, { seq, id }: Named, how: How, by: Named | undefined, reason: string | undefined): void {
+    if (this.#events.count('ended') === 0) return;
+    this.#events.emit('ended', {
+      chat,
+      id,
+      seq,
+      how,
+      ...(by === undefined ? {} : { by }),
+      ...(reason === undefined ? {} : { reason }),
+    });
   }
 
   #failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void> {
@@ -400,6 +502,20 @@ export class Bot<S extends object = ChatState> {
       }
     }
   }
+}
+
+/**
+ * Who keeps the messages. Alone, an inbox of its own would keep them no longer than this process does, so there is none,
+ * unless what waits behind a turn has to be looked at.
+ *
+ * @throws ConfigError when the coordinator cannot do that
+ */
+function inboxOf({ coordinator }: BotOptions, own: Coordinator, rules: Rules): Inbox | undefined {
+  const found = isDurable(own) && (coordinator !== undefined || !rules.areSerial) ? own : undefined;
+  if (rules.areSerial || isMailroom(own)) return found;
+  throw new ConfigError(
+    "Bot: overlap needs a coordinator with a mailroom (a StoreCoordinator has one). Pass one, or overlap: 'serial'.",
+  );
 }
 
 /** What a log does with a line is no trouble of the bot's. */

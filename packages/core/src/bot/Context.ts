@@ -46,6 +46,14 @@ export class Context<S extends object = ChatState> {
     return this.#attempt.message;
   }
 
+  /**
+   * All messages that are handled in this run, in their order; `ctx.message` is the last of them. More than one only where
+   * the bot's `overlap` lets them be handled together.
+   */
+  get messages(): readonly Message[] {
+    return this.#attempt.messages;
+  }
+
   /** The work that `job.inChat` put here. Undefined for what somebody wrote. */
   get job(): ChatJob | undefined {
     return this.#attempt.message.job;
@@ -61,7 +69,10 @@ export class Context<S extends object = ChatState> {
     return this.#attempt.turn;
   }
 
-  /** Aborts when the turn is lost (LeaseLostError) or takes too long (TurnLimitError): pass it to whatever takes long. */
+  /**
+   * Aborts when the turn is lost (LeaseLostError), takes too long (TurnLimitError), is cancelled (CancelledError) or
+   * interrupted by a newer message (SupersededByNewerError): pass it to whatever takes long.
+   */
   get signal(): AbortSignal {
     return this.#attempt.signal;
   }
@@ -77,6 +88,20 @@ export class Context<S extends object = ChatState> {
 
   set state(value: S) {
     this.#attempt.session.data = value as Record<string, unknown>;
+  }
+
+  /**
+   * Hears what `bot.steer` sends to this chat, from whichever replica, until the returned function is called or the handler
+   * has ended. What came since the turn began is kept for the first listener.
+   */
+  onSteer(listener: (payload: unknown) => unknown): () => void {
+    if (typeof listener === 'function') return this.#attempt.steering.on(listener);
+    throw new BadInputError(`ctx.onSteer(): expected a function, found ${typeof listener}.`);
+  }
+
+  /** Says that the handler goes on well: the time of `maxTurnMs` begins anew, up to `maxProgressMs` in all. */
+  progress(note = ''): void {
+    this.#attempt.progress(String(note));
   }
 
   /**

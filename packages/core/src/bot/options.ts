@@ -1,5 +1,6 @@
 import type { Coordinator } from '../coordination/types.js';
 import { ConfigError, checkOptionNames } from '../errors.js';
+import { type Overlap, type OverlapByKind, settleOverlap } from '../pipeline/overlap.js';
 import { kindOf } from '../pipeline/plain-data.js';
 import type { Provider } from '../providers/provider.js';
 import type { StateStore } from '../state/state-store.js';
@@ -26,6 +27,15 @@ export interface BotOptions {
   maxAttempts?: number;
   /** How long the handlers of one message may run, in milliseconds, before the message counts as failed. Default: no limit. */
   maxTurnMs?: number;
+  /** How long they may run at all when they call `ctx.progress`, in milliseconds. Default ten times `maxTurnMs`. */
+  maxProgressMs?: number;
+  /** How long handlers that were cancelled or interrupted may take to end, in milliseconds, before they are cut off. Default 5,000. */
+  graceMs?: number;
+  /**
+   * What becomes of a message that comes while its chat is busy: `serial` (it waits for its own turn), `collect`,
+   * `interrupt`, `latest` or `reject`; or one for each kind of message. Default `serial`.
+   */
+  overlap?: Overlap | OverlapByKind;
   /** Where what operators should know is told, a line each. Default `console.warn`. */
   log?: (line: string) => void;
   /** Where time comes from. For tests. */
@@ -47,6 +57,9 @@ const NAMES: { [Name in keyof Required<BotOptions>]: true } = {
   retryDelayMs: true,
   maxAttempts: true,
   maxTurnMs: true,
+  maxProgressMs: true,
+  graceMs: true,
+  overlap: true,
   log: true,
   clock: true,
 };
@@ -67,6 +80,12 @@ export function checkOptions(options: BotOptions): void {
   if (!(maxTurnMs > 0 && maxTurnMs < 2 ** 31)) {
     throw new ConfigError(`Bot: maxTurnMs is ${maxTurnMs}. Give a number above 0, or leave it out for no limit.`);
   }
+  const { maxProgressMs = 1, graceMs = 1 } = options;
+  for (const [name, value] of Object.entries({ maxProgressMs, graceMs })) {
+    if (typeof value === 'number' && value >= 0 && value < 2 ** 31) continue;
+    throw new ConfigError(`Bot: ${name} is ${String(value)}. Give a number of milliseconds from 0 up.`);
+  }
+  settleOverlap(options.overlap);
   if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
     throw new ConfigError(`Bot: maxAttempts is ${maxAttempts}. Give a whole number from 1 up.`);
   }

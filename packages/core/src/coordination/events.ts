@@ -18,8 +18,12 @@ const NAMES: { [Event in keyof CoordinatorEvents]: true } = {
 
 /** An event that never comes would be waited for in vain. */
 export function checkEvent(event: string): void {
-  if (Object.hasOwn(NAMES, event)) return;
-  throw new BadInputError(`on(): there is no event '${String(event)}'. There are ${Object.keys(NAMES).join(', ')}.`);
+  checkEventName(event, NAMES);
+}
+
+export function checkEventName(event: string, names: Readonly<Record<string, true>>): void {
+  if (Object.hasOwn(names, event)) return;
+  throw new BadInputError(`on(): there is no event '${String(event)}'. There are ${Object.keys(names).join(', ')}.`);
 }
 
 /** Listeners by event name. One that throws, or whose promise rejects, disturbs nobody. */

@@ -4,44 +4,69 @@ import type { Clock } from '../time/clock.js';
 import type { Message } from './envelope.js';
 import { Outbox } from './outbox.js';
 import type { Session } from './Session.js';
+import { Steering } from './Steering.js';
 
-/** One attempt at one message: what a handler works with. */
+/** One attempt at one message, or at several that are handled together: what a handler works with. */
 export class Attempt {
+  /** The newest of its messages. */
   readonly message: Message;
   readonly turn: ChatTurn;
   readonly number: number;
   readonly session: Session;
   readonly #way: Way;
+  readonly #older: readonly Message[];
   /** Made for the first reply: many messages have none. */
   #outbox: Outbox | undefined;
+  #steering: Steering | undefined;
   #isClosed = false;
-  readonly #limit: AbortController | undefined;
-  #signal: AbortSignal | undefined;
+  #ended: Error | undefined;
+  /** What late replies reject with; undefined for the common error. */
+  #refusal: Error | undefined;
+  #controller: AbortController | undefined;
 
-  constructor(message: Message, turn: ChatTurn, number: number, session: Session, way: Way) {
+  /** `older` are handled together with `message`. */
+  constructor(message: Message, older: readonly Message[], turn: ChatTurn, number: number, session: Session, way: Way) {
     this.message = message;
     this.turn = turn;
     this.number = number;
     this.session = session;
+    this.#older = older;
     this.#way = way;
-    this.#limit = way.isLimited ? new AbortController() : undefined;
   }
 
-  /** Aborts when the turn is lost, or its time is over. */
+  /** All messages that are handled, in their order. */
+  get messages(): readonly Message[] {
+    return [...this.#older, this.message];
+  }
+
+  /** Aborts when the turn is lost, its time is over, or it is asked to end. */
   get signal(): AbortSignal {
-    if (this.#limit === undefined) return this.turn.signal;
-    this.#signal ??= AbortSignal.any([this.turn.signal, this.#limit.signal]);
-    return this.#signal;
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#ended !== undefined) this.#controller.abort(this.#ended);
+      else follow(this.turn.signal, this.#controller);
+    }
+    return this.#controller.signal;
   }
 
   get outbox(): Outbox {
     if (this.#outbox === undefined) {
-      const { provider, clock, mark } = this.#way;
-      const { chat, id } = this.message;
-      this.#outbox = new Outbox(provider, clock, chat, this, `${chat}:${id ?? mark}`);
-      if (this.#isClosed) this.#outbox.close();
+      const { provider, clock } = this.#way;
+      this.#outbox = new Outbox(provider, clock, this.message.chat, this, this.#way.replyName);
+      if (this.#isClosed) this.#outbox.close(this.#refusal);
     }
     return this.#outbox;
+  }
+
+  /** What others tell the handler. */
+  get steering(): Steering {
+    this.#steering ??= new Steering();
+    return this.#steering;
+  }
+
+  /** Says that the handler goes on well. */
+  progress(note: string): void {
+    if (!this.#isClosed) this.#way.progress(note);
   }
 
   /** Undefined when nothing is on its way; else resolves as `Outbox.flush` does. */
@@ -49,24 +74,33 @@ export class Attempt {
     return this.#outbox === undefined || this.#outbox.isClear ? undefined : this.#outbox.flush();
   }
 
-  /** Its time is over. */
-  abort(error: Error): void {
+  /** It is to end: nothing leaves any more, and its signal says why. So do late replies when they reject with `refusal`. */
+  abort(error: Error, refusal?: Error): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = error;
+    this.#refusal = refusal;
     this.close();
-    this.#limit?.abort(error);
+    this.#controller?.abort(error);
   }
 
   /** No reply leaves any more. */
   close(): void {
     this.#isClosed = true;
-    this.#outbox?.close();
+    this.#outbox?.close(this.#refusal);
+    this.#steering?.close();
   }
 }
 
-/** What an attempt is given along. `mark` names the message where the platform did not. */
+/** What an attempt is given along. */
 export interface Way {
   readonly provider: Provider;
   readonly clock: Clock;
-  readonly mark: number;
-  /** Whether the handlers' time is limited. */
-  readonly isLimited: boolean;
+  /** Names the replies, in every attempt at the same messages the same. */
+  readonly replyName: string;
+  progress(note: string): void;
+}
+
+function follow(signal: AbortSignal, controller: AbortController): void {
+  if (signal.aborted) controller.abort(signal.reason);
+  else signal.addEventListener('abort', () => controller.abort(signal.reason), { once: true });
 }

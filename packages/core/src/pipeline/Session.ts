@@ -20,6 +20,8 @@ interface Stored {
   readonly v: number;
   /** The message that wrote this. */
   readonly by: number;
+  /** The messages that were handled together with it. */
+  readonly also?: readonly number[] | undefined;
   readonly data: Data;
   readonly flow?: FlowPosition | undefined;
 }
@@ -49,6 +51,11 @@ export class Session {
     return this.#loaded?.by;
   }
 
+  /** The messages that an earlier attempt at `mark` handled together with it; undefined when none is on record. */
+  boundBy(mark: number): readonly number[] | undefined {
+    return this.#loaded?.by === mark ? (this.#loaded.also ?? []) : undefined;
+  }
+
   get data(): Data {
     this.#before ??= toJson(this.#data);
     return this.#data;
@@ -65,18 +72,20 @@ export class Session {
   }
 
   /**
-   * Saves what changed under `fence`, as the work of the message `by`. Undefined when nothing did.
+   * Saves what changed under `fence`, as the work of the message `by` and of those handled together with it. Undefined
+   * when nothing did.
    *
    * @throws StaleFenceError when a later turn has written
    * @throws BadInputError when it is not plain JSON data; nothing is written
    */
-  save(store: StateStore, chat: string, fence: number, by: number): Promise<void> | undefined {
+  save(store: StateStore, chat: string, fence: number, by: number, also: readonly number[]): Promise<void> | undefined {
     // Also when the JSON is the same: it is what a function or a symbol leaves no trace in.
     if (this.#before !== undefined) refuse(notPlain(this.#data, 'ctx.state'));
     const isChanged = this.#before !== undefined && toJson(this.#data) !== this.#before;
     if (!isChanged && this.flow === this.#loaded?.flow) return undefined;
     if (this.flow !== this.#loaded?.flow) refuse(notPlain(this.flow?.state ?? {}, 'c.state'));
-    const stored: Stored = { v: SESSION_VERSION, by, data: this.#data, flow: this.flow };
+    const others = also.length === 0 ? undefined : also;
+    const stored: Stored = { v: SESSION_VERSION, by, also: others, data: this.#data, flow: this.flow };
     return store.save(chat, stored, fence);
   }
 }

@@ -22,6 +22,8 @@ export interface Message {
   /** Empty for a job. */
   readonly text: string;
   readonly from: string | undefined;
+  /** What it is, by its provider's name. Undefined for what needs no name. */
+  readonly kind: string | undefined;
   readonly raw: unknown;
   /** Undefined for what came from the platform. */
   readonly job: ChatJob | undefined;
@@ -30,7 +32,7 @@ export interface Message {
 /** Refuses what can never be taken in, naming the field. `job` is ours: what a platform sends has none, whatever it says. */
 export function checkMessage(message: IncomingMessage, job?: ChatJob): Message {
   if (typeof message !== 'object' || message === null) throw new BadInputError('message: expected an object');
-  const { chat, id, text, from, raw } = message;
+  const { chat, id, text, from, kind, raw } = message;
   if (typeof chat !== 'string' || chat === '') throw new BadInputError(`message.chat: ${wanted(chat, 'a non-empty')}`);
   if (chat.startsWith(RESERVED)) {
     throw new BadInputError(`message.chat: names that begin with '${RESERVED}' are the bot's own`);
@@ -41,13 +43,15 @@ export function checkMessage(message: IncomingMessage, job?: ChatJob): Message {
   }
   if (from !== undefined && typeof from !== 'string')
     throw new BadInputError(`message.from: ${wanted(from, 'no or a')}`);
-  return { chat, id, text, from, raw, job };
+  if (kind !== undefined && typeof kind !== 'string')
+    throw new BadInputError(`message.kind: ${wanted(kind, 'no or a')}`);
+  return { chat, id, text, from, kind, raw, job };
 }
 
 export function encode(message: Message): string {
-  const { chat, id, text, from, raw, job } = message;
+  const { chat, id, text, from, kind, raw, job } = message;
   try {
-    return JSON.stringify({ v: ENVELOPE_VERSION, chat, id, text, from, raw, job });
+    return JSON.stringify({ v: ENVELOPE_VERSION, chat, id, text, from, kind, raw, job });
   } catch (cause) {
     const what = job === undefined ? 'message.raw' : `data of job '${job.name}'`;
     throw new BadInputError(`${what}: expected plain JSON data`, { cause });

@@ -1,7 +1,9 @@
-import type { AdoptedMessage, Coordinator, Inbox } from '../coordination/types.js';
+import type { AdoptedMessage, Coordinator, Inbox, Mailroom } from '../coordination/types.js';
 import type { IncomingMessage } from '../providers/provider.js';
-import { type ChatJob, checkMessage, encode } from './envelope.js';
+import { type ChatJob, checkMessage, encode, type Message } from './envelope.js';
 import type { Load } from './Load.js';
+import { NEWER } from './notes.js';
+import { type Rules, ruleOf } from './overlap.js';
 import type { Work } from './setup.js';
 
 const REMEMBERED_IDS = 100_000;
@@ -18,7 +20,7 @@ export function isDurable(coordinator: Coordinator): coordinator is Coordinator 
  * Takes messages in: checks, stores and places each. `begin` gets those that are new. Nothing is awaited before the place
  * is taken: it is fixed when the call returns.
  */
-export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: Load): Take {
+export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: Load, overlap?: Overlapping): Take {
   return async (incoming, job) => {
     const message = checkMessage(incoming, job);
     const { id } = message;
@@ -28,13 +30,42 @@ export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: 
     try {
       const ticket = await inbox.accept(message.chat, id === undefined ? { body } : { id, body });
       if (ticket === null) return 'duplicate';
-      begin({ ticket, id, content: message, attempt: 1 });
+      const work: Work = { ticket, id, content: message, attempt: 1 };
+      if (overlap === undefined) begin(work);
+      else await meet(overlap, message, work, begin);
       return 'accepted';
     } finally {
       load.waiting--;
       load.changed();
     }
   };
+}
+
+/** What to do with messages that do not all wait for their turns. */
+export interface Overlapping {
+  readonly mail: Mailroom;
+  readonly rules: Rules;
+  /** Hears of a message that ended because its chat was busy. */
+  readonly rejected: (work: Work, message: Message) => void;
+}
+
+async function meet(
+  { mail, rules, rejected }: Overlapping,
+  message: Message,
+  work: Work,
+  begin: (work: Work) => void,
+): Promise<void> {
+  const { mode } = ruleOf(rules, message);
+  if (mail.isGranted(work.ticket)) {
+    begin({ ...work, wasFree: true });
+  } else if (mode === 'reject') {
+    await mail.finish(work.ticket);
+    rejected(work, message);
+  } else {
+    begin(work);
+    // When it cannot be told, the turn goes on, and this message waits for its own.
+    if (mode === 'interrupt') mail.tell(work.ticket.key, NEWER).catch(() => {});
+  }
 }
 
 /** The same for a coordinator that keeps no messages: they, and the ids seen, are kept here, in this process. */

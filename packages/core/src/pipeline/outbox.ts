@@ -23,6 +23,7 @@ export class Outbox {
   #sent = 0;
   #failed: { delivery: Watched<void>; error: unknown }[] | undefined;
   #isClosed = false;
+  #closedBy: Error | undefined;
 
   /** `name` is the message's, the same in every attempt. */
   constructor(provider: Provider, clock: Clock, chat: string, hold: Hold, name: string) {
@@ -69,15 +70,20 @@ export class Outbox {
     for (const { delivery, error } of failed ?? []) if (!delivery.isSeen) throw error;
   }
 
-  /** Nothing leaves any more. */
-  close(): void {
+  /** Nothing leaves any more: what is still to come rejects with `reason`. */
+  close(reason?: Error): void {
+    this.#closedBy ??= reason;
     this.#isClosed = true;
+  }
+
+  #refusal(): Error {
+    return this.#closedBy ?? new LeaseLostError('stopped', 'this reply came after its message was handled');
   }
 
   async #deliver(reply: Reply, key: string): Promise<void> {
     const context = new Sending(this.#hold, key);
     for (let waits = 0; ; waits++) {
-      if (this.#isClosed) throw new LeaseLostError('stopped', 'this reply came after its message was handled');
+      if (this.#isClosed) throw this.#refusal();
       this.#hold.turn.assertHeld();
       try {
         await this.#provider.send(this.#chat, reply, context);

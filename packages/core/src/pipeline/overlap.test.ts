@@ -45,10 +45,10 @@ describe('what waits decides', () => {
 
 describe('the option', () => {
   test('one mode counts for all kinds, serial if none is given', () => {
-    expect(ruleOf(settleOverlap(undefined), 'edit').mode).toBe('serial');
+    expect(ruleOf(settleOverlap(undefined), { kind: 'edit' }).mode).toBe('serial');
     expect(settleOverlap(undefined).areSerial).toBe(true);
-    expect(ruleOf(settleOverlap('latest'), undefined).mode).toBe('latest');
-    expect(ruleOf(settleOverlap({ mode: 'collect', quietMs: 5 }), 'x')).toEqual({
+    expect(ruleOf(settleOverlap('latest'), { kind: undefined }).mode).toBe('latest');
+    expect(ruleOf(settleOverlap({ mode: 'collect', quietMs: 5 }), { kind: 'x' })).toEqual({
       mode: 'collect',
       quietMs: 5,
       maxWaitMs: 10_000,
@@ -58,10 +58,11 @@ describe('the option', () => {
   test('each kind may have a mode of its own', () => {
     const rules = settleOverlap({ kinds: { edit: 'collect', stop: 'interrupt' } });
 
-    expect(ruleOf(rules, 'edit').mode).toBe('collect');
-    expect(ruleOf(rules, 'stop').mode).toBe('interrupt');
-    expect(ruleOf(rules, 'toString').mode).toBe('serial');
-    expect(ruleOf(rules, undefined).mode).toBe('serial');
+    expect(ruleOf(rules, { kind: 'edit' }).mode).toBe('collect');
+    expect(ruleOf(rules, { kind: 'stop' }).mode).toBe('interrupt');
+    expect(ruleOf(rules, { kind: 'toString' }).mode).toBe('serial');
+    expect(ruleOf(rules, {}).mode).toBe('serial');
+    expect(ruleOf(rules, { kind: 'edit', job: {} }).mode).toBe('serial');
     expect(rules).toMatchObject({ areSerial: false, interrupt: true });
   });
 

@@ -105,7 +105,9 @@ function shown(mode: unknown): string {
   return typeof mode === 'string' ? `'${mode}'` : typeof mode;
 }
 
-export function ruleOf(rules: Rules, kind: string | undefined): Rule {
+/** A job of the bot's own waits for its turn: nobody who writes may take its place. */
+export function ruleOf(rules: Rules, { kind, job }: { kind?: string | undefined; job?: unknown }): Rule {
+  if (job !== undefined) return SERIAL;
   return (kind === undefined ? undefined : rules.kinds.get(kind)) ?? rules.fallback;
 }
 

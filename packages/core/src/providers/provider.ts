@@ -13,6 +13,8 @@ export interface IncomingMessage {
   readonly text: string;
   /** Who wrote it, by the platform's name. */
   readonly from?: string | undefined;
+  /** What it is, where not all are alike: `edit`, `callback`. A Bot may let kinds overlap differently. */
+  readonly kind?: string | undefined;
   /** What the platform sent, as far as a handler may want it. Plain JSON data, stored along with the message. */
   readonly raw?: unknown;
 }

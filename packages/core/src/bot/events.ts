@@ -1,0 +1,15 @@
+import type { Ended } from '../pipeline/fate.js';
+import type { Progress } from '../pipeline/setup.js';
+
+/** What a Bot tells about the messages that this replica handles, by event name. */
+export interface BotEvents {
+  /**
+   * A message has ended, and how. One that its replica could not end, because it died or lost the turn, is told of by the
+   * replica that ends it. A redelivery of a message that was taken in has no end of its own.
+   */
+  ended: Ended;
+  /** A handler called `ctx.progress`. */
+  progress: Progress;
+}
+
+export const BOT_EVENTS: { readonly [Event in keyof BotEvents]: true } = { ended: true, progress: true };
