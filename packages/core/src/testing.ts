@@ -31,6 +31,7 @@ export {
   type Way,
 } from './testing/Link.js';
 export { MemoryMesh, type MemoryMeshOptions, type MeshSnapshot } from './testing/MemoryMesh.js';
+export { mailroomConformance } from './testing/mailroom-conformance.js';
 export { type MemorySubjectOptions, memorySubject } from './testing/memory-subject.js';
 export { PROMISES } from './testing/promises.js';
 export {

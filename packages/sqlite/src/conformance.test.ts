@@ -4,6 +4,7 @@ import {
   coordinatorConformance,
   demandSameAnswers,
   inboxConformance,
+  mailroomConformance,
   memoryStoreLab,
   type StoreLab,
   stateConformance,
@@ -101,7 +102,7 @@ async function storeLab(): Promise<StoreLab> {
 }
 
 describe('sqlite', () => {
-  declare([...coordinatorConformance(subject), ...inboxConformance(subject)]);
+  declare([...coordinatorConformance(subject), ...inboxConformance(subject), ...mailroomConformance(subject)]);
 });
 
 describe('sqlite, step by step', () => {
