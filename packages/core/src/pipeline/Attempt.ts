@@ -23,6 +23,7 @@ export class Attempt {
   /** What late replies reject with; undefined for the common error. */
   #refusal: Error | undefined;
   #controller: AbortController | undefined;
+  #unfollow: (() => void) | undefined;
 
   /** `older` are handled together with `message`. */
   constructor(message: Message, older: readonly Message[], turn: ChatTurn, number: number, session: Session, way: Way) {
@@ -44,7 +45,7 @@ export class Attempt {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
       if (this.#ended !== undefined) this.#controller.abort(this.#ended);
-      else follow(this.turn.signal, this.#controller);
+      else this.#unfollow = follow(this.turn.signal, this.#controller);
     }
     return this.#controller.signal;
   }
@@ -88,6 +89,7 @@ export class Attempt {
     this.#isClosed = true;
     this.#outbox?.close(this.#refusal);
     this.#steering?.close();
+    this.#unfollow?.();
   }
 }
 
@@ -100,7 +102,10 @@ export interface Way {
   progress(note: string): void;
 }
 
-function follow(signal: AbortSignal, controller: AbortController): void {
-  if (signal.aborted) controller.abort(signal.reason);
-  else signal.addEventListener('abort', () => controller.abort(signal.reason), { once: true });
+/** Until the returned function is called: a turn may see many attempts. */
+function follow(signal: AbortSignal, controller: AbortController): (() => void) | undefined {
+  const onAbort = (): void => controller.abort(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  return () => signal.removeEventListener('abort', onAbort);
 }

@@ -1,5 +1,6 @@
 import { Bot } from '../../bot/Bot.js';
 import type { BotOptions } from '../../bot/options.js';
+import type { Ended } from '../../pipeline/fate.js';
 import { MemoryStateStore } from '../../state/MemoryStateStore.js';
 import type { StateStore } from '../../state/state-store.js';
 import type { ConformanceMesh, ConformanceSubject, TestReplica } from '../conformance.js';
@@ -58,6 +59,8 @@ export class BotLab {
   readonly tickMs: number;
   readonly sent: SentReply[] = [];
   readonly errors: unknown[] = [];
+  /** How messages ended, as the replicas that live told it. */
+  readonly ends: Ended[] = [];
   readonly log: string[] = [];
   readonly #store: StateStore;
   readonly #bots: LabBot[] = [];
@@ -94,6 +97,9 @@ export class BotLab {
     });
     const self = new LabBot(bot, provider, replica, clock);
     this.#bots.push(self);
+    bot.on('ended', (ended) => {
+      if (!clock.isKilled) this.ends.push(ended);
+    });
     set(bot, self);
     await bot.start();
     return self;
@@ -112,6 +118,13 @@ export class BotLab {
 
   textsTo(chat: string): string[] {
     return this.sent.filter((reply) => reply.chat === chat).map(({ text }) => text);
+  }
+
+  /** How the messages of `chat` ended, by their ids. */
+  endsOf(chat: string): string[] {
+    return this.ends
+      .filter((end) => end.chat === chat)
+      .map(({ id, how, by }) => `${id} ${how}${by === undefined ? '' : ` by ${by.id}`}`);
   }
 
   /** Stops every bot that lives. */
