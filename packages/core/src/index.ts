@@ -1,10 +1,10 @@
 // For whoever writes a bot.
 export { Bot, type StopOptions } from './bot/Bot.js';
-export type { ChatState, Context, JobContext } from './bot/Context.js';
+export type { AnyContext, ChatState, Context, HeldBy, JobContext, Matched } from './bot/Context.js';
 export { type AskOptions, type Conversation, type Flow, type FlowOptions, flow, type Text } from './bot/flow.js';
-export type { Match } from './bot/match.js';
+export type { Match, OfKind } from './bot/match.js';
 export type { Middleware, Next } from './bot/middleware.js';
-export type { BotOptions, ErrorHook } from './bot/options.js';
+export type { BotOptions, ErrorHook, StateOptions } from './bot/options.js';
 export type { Job } from './bot/schedule/Job.js';
 export type { ScheduleOptions, When } from './bot/schedule/Schedules.js';
 export type { Coordinator, CoordinatorEvents } from './coordination/types.js';
@@ -30,6 +30,7 @@ export {
   TurnLimitError,
 } from './errors.js';
 export type { ChatJob, Message } from './pipeline/envelope.js';
+export type { Held } from './pipeline/Holds.js';
 export type { Provider, Reply } from './providers/provider.js';
 export {
   SIGNATURE_HEADER,
@@ -40,4 +41,5 @@ export {
 export { type TerminalOptions, terminal } from './providers/terminal.js';
 export { type WebhookOptions, webhook } from './providers/webhook.js';
 export { MemoryStateStore } from './state/MemoryStateStore.js';
+export type { SchemaIssue, SchemaResult, StandardSchema, StateShape } from './state/schema.js';
 export type { StateStore } from './state/state-store.js';

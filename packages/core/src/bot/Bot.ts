@@ -4,6 +4,7 @@ import type { Coordinator, Inbox, Mailroom } from '../coordination/types.js';
 import { ConfigError, CoordinationUnavailableError, LeaseLostError, LifecycleError } from '../errors.js';
 import type { Attempt } from '../pipeline/Attempt.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
+import type { Message } from '../pipeline/envelope.js';
 import { runExclusive } from '../pipeline/exclusive.js';
 import type { How, Named } from '../pipeline/fate.js';
 import { adopted, durableIngress, isDurable, plainIngress, type Take } from '../pipeline/ingress.js';
@@ -12,24 +13,28 @@ import { isMailroom } from '../pipeline/mail.js';
 import { cancelNote, steerNote } from '../pipeline/notes.js';
 import { type Rules, settleOverlap } from '../pipeline/overlap.js';
 import { pause } from '../pipeline/pause.js';
+import { RuledStore } from '../pipeline/RuledStore.js';
 import { RESERVED } from '../pipeline/reserved.js';
 import type { Hearer, TurnSetup, Work } from '../pipeline/setup.js';
 import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
+import type { StateStore } from '../state/state-store.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { announce } from './announce.js';
-import { type ChatState, Context, type JobContext } from './Context.js';
+import { type ChatState, Context, type JobContext, type Matched } from './Context.js';
 import { BOT_EVENTS, type BotEvents } from './events.js';
 import { type AnyFlow, Flow } from './flow.js';
 import { type Health, probe, refusal } from './health.js';
-import type { Match } from './match.js';
+import { Handling } from './holding.js';
+import type { Match, OfKind } from './match.js';
 import type { Middleware } from './middleware.js';
 import { type BotOptions, backoff, checkOptions, type ErrorHook } from './options.js';
+import { rejectedContext } from './rejected.js';
 import { Script } from './Script.js';
 import type { Enqueue, Job } from './schedule/Job.js';
 import { type ScheduleOptions, Schedules, type When } from './schedule/Schedules.js';
 import { DRAIN_MS, handleSignals, type SignalOptions, thisProcess } from './signals.js';
-import { stateOf } from './state-of.js';
+import { checkFresh, type Scopes, scopesOf, stateOf } from './state-of.js';
 import { warnings } from './warnings.js';
 
 const GRACE_MS = 5_000;
@@ -57,7 +62,7 @@ export interface StopOptions {
  * A message is handled at least once. It may be handled again, with a greater `ctx.attempt`, when a handler threw or a
  * replica died; replies already sent are then sent again.
  */
-export class Bot<S extends object = ChatState> {
+export class Bot<S extends object = ChatState, U extends object = ChatState, G extends object = ChatState> {
   readonly #options: BotOptions;
   readonly #provider: Provider;
   readonly #coordinator: Coordinator;
@@ -76,6 +81,10 @@ export class Bot<S extends object = ChatState> {
   readonly #log: (line: string) => void;
   readonly #script = new Script();
   readonly #schedules = new Schedules();
+  readonly #scopes: Scopes;
+  /** Where all state is kept, as it is. */
+  readonly #store: StateStore;
+  readonly #handling: Handling;
   readonly #setup: TurnSetup;
   readonly #take: Take;
   #health: Health = 'new';
@@ -88,7 +97,7 @@ export class Bot<S extends object = ChatState> {
   #exclusive: Promise<void> | undefined;
   #drained: Promise<void> | undefined;
 
-  constructor(options: BotOptions) {
+  constructor(options: BotOptions<S, U, G>) {
     checkOptions(options);
     this.#options = options;
     this.#provider = options.provider;
@@ -104,13 +113,16 @@ export class Bot<S extends object = ChatState> {
     const overlapping =
       mail === undefined || rules.areSerial
         ? undefined
-        : { mail, rules, rejected: (work: Work) => this.#rejected(work) };
+        : { mail, rules, rejected: (work: Work, message: Message) => this.#rejected(work, message) };
     this.#take =
       inbox === undefined
         ? plainIngress(this.#coordinator, begin, this.#load)
         : durableIngress(inbox, begin, this.#load, overlapping);
     this.#inbox = inbox;
     this.#mail = mail;
+    this.#scopes = scopesOf(options);
+    this.#store = stateOf(options);
+    this.#handling = this.#makeHandling();
     this.#setup = this.#makeSetup();
     announce(this.#coordinator, this.#log, (from, to) => {
       if (from.includes(this.#health)) this.#health = to;
@@ -120,10 +132,22 @@ export class Bot<S extends object = ChatState> {
   /**
    * Handles the messages that `match`. The first that matches, in the order of registration, handles a message alone. A
    * chat that is in a flow goes on with it instead.
+   *
+   * The context is typed by what matches: `ctx.match` is there for a pattern only, and its named groups can be listed,
+   * `bot.when<'city'>(/in (?<city>.+)/, …)`; `{ kind }` and a type predicate narrow the context by themselves.
    */
-  when(match: RegExp, handler: (ctx: Context<S> & { match: RegExpExecArray }) => unknown): this;
-  when(match: Match<Context<S>>, handler: (ctx: Context<S>) => unknown): this;
-  when(match: Match<Context<S>>, handler: (ctx: never) => unknown): this {
+  when<const Names extends string = string>(
+    match: RegExp,
+    handler: (ctx: Context<S, U, G> & { match: Matched<Readonly<Record<Names, string | undefined>>> }) => unknown,
+  ): this;
+  when<const Kind extends string>(
+    match: OfKind<Kind>,
+    handler: (ctx: Context<S, U, G> & { readonly message: OfKind<Kind> }) => unknown,
+  ): this;
+  when<C extends Context<S, U, G>>(match: (ctx: Context<S, U, G>) => ctx is C, handler: (ctx: C) => unknown): this;
+  when(match: string, handler: (ctx: Context<S, U, G> & { match: undefined }) => unknown): this;
+  when(match: Match<Context<S, U, G>>, handler: (ctx: Context<S, U, G>) => unknown): this;
+  when(match: Match<Context<S, U, G>>, handler: (ctx: never) => unknown): this {
     this.#script.when(match, handler as (ctx: Context) => unknown);
     return this;
   }
@@ -133,8 +157,8 @@ export class Bot<S extends object = ChatState> {
    * the bot by `next`, at most once.
    */
   use(flow: AnyFlow): this;
-  use(middleware: Middleware<Context<S>>): this;
-  use(part: AnyFlow | Middleware<Context<S>>): this {
+  use(middleware: Middleware<Context<S, U, G>>): this;
+  use(part: AnyFlow | Middleware<Context<S, U, G>>): this {
     if (part instanceof Flow) this.#script.flow(part);
     else if (typeof part === 'function') this.#script.middleware(part as Middleware);
     else throw new ConfigError(`bot.use(): expected a function or a flow, found ${typeof part}.`);
@@ -160,7 +184,7 @@ export class Bot<S extends object = ChatState> {
   schedule(
     when: When,
     name: string,
-    handler: (ctx: JobContext<S>) => unknown,
+    handler: (ctx: JobContext<S, U, G>) => unknown,
     options: ScheduleOptions & { chat: string },
   ): this;
   schedule(when: When, name: string, run: (arg: never) => unknown, options: ScheduleOptions = {}): this {
@@ -172,7 +196,7 @@ export class Bot<S extends object = ChatState> {
   }
 
   /** Handles what the schedule `name` puts into chats by `job.inChat`, each in its chat's turn. */
-  job(name: string, handler: (ctx: JobContext<S>) => unknown): this {
+  job(name: string, handler: (ctx: JobContext<S, U, G>) => unknown): this {
     this.#script.job(name, handler as (ctx: Context) => unknown);
     return this;
   }
@@ -271,7 +295,9 @@ export class Bot<S extends object = ChatState> {
 
   readonly #intake: Intake = (message) => {
     if (this.#health === 'new') return refuse('not-started', 'The bot is not started. Call start() first.');
-    if (this.#stopping.signal.aborted) return refuse('stopped', 'The bot is stopping and takes nothing in.');
+    if (this.#stopped !== undefined || this.#stopping.signal.aborted) {
+      return refuse('stopped', 'The bot is stopping and takes nothing in.');
+    }
     return this.#take(message);
   };
 
@@ -280,6 +306,7 @@ export class Bot<S extends object = ChatState> {
     for (const line of warnings(this.#options)) this.#log(line);
     this.#health = 'starting';
     try {
+      await checkFresh(this.#scopes);
       await this.#prepareSchedules();
       if (!this.#provider.exclusive) this.#adopt(true);
       await this.#coordinator.start();
@@ -406,7 +433,7 @@ export class Bot<S extends object = ChatState> {
   #prepareSchedules(): Promise<void> {
     return this.#schedules.prepare({
       coordinator: this.#coordinator,
-      store: this.#setup.store,
+      store: this.#store,
       clock: this.#clock,
       load: this.#load,
       enqueue: this.#enqueue,
@@ -443,8 +470,14 @@ export class Bot<S extends object = ChatState> {
     else this.#early.push(work);
   }
 
+  #makeHandling(): Handling {
+    const { chat, rulesOf } = this.#scopes;
+    return new Handling({ coordinator: this.#coordinator, store: this.#store, rulesOf }, chat);
+  }
+
   #makeSetup(): TurnSetup {
     const replicaId = this.#coordinator.replicaId;
+    const runScript = (ctx: Context): unknown => this.#script.run(ctx);
     return {
       coordinator: this.#coordinator,
       isDurable: this.#inbox !== undefined,
@@ -452,7 +485,7 @@ export class Bot<S extends object = ChatState> {
       passesOn: this.#passesOn,
       running: this.#running,
       rules: settleOverlap(this.#options.overlap),
-      store: stateOf(this.#options),
+      store: this.#scopes.chat.isPlain ? this.#store : new RuledStore(this.#store, this.#scopes.chat),
       provider: this.#provider,
       clock: this.#clock,
       load: this.#load,
@@ -462,7 +495,10 @@ export class Bot<S extends object = ChatState> {
       maxProgressMs: this.#options.maxProgressMs ?? PROGRESS_TIMES * (this.#options.maxTurnMs ?? 0),
       graceMs: this.#options.graceMs ?? GRACE_MS,
       retryDelayMs: backoff(this.#options.retryDelayMs ?? 100),
-      handle: (attempt) => this.#script.run(new Context(attempt, replicaId)),
+      handle: (attempt) => {
+        const ctx = new Context(attempt, replicaId, this.#handling.holding);
+        return this.#handling.run(attempt, ctx, runScript);
+      },
       failed: (error, attempt, work) => this.#failed(error, attempt, work),
       ended: (chat, message, how, by, reason) => this.#ended(chat, message, how, by, reason),
       progressed: (progress) => this.#events.emit('progress', progress),
@@ -470,8 +506,13 @@ export class Bot<S extends object = ChatState> {
     };
   }
 
-  #rejected({ ticket, id }: Work): void {
+  #rejected({ ticket, id }: Work, message: Message): void {
     this.#ended(ticket.key, { seq: ticket.seq, id }, 'rejected', undefined, undefined);
+    const { onRejected } = this.#options;
+    if (onRejected === undefined) return;
+    const name = `${message.chat}:${id ?? ticket.seq}`;
+    const context = rejectedContext(this.#provider, message, name, this.#stopping.signal);
+    void this.#attempt('onRejected', () => onRejected(context));
   }
 
   #ended(chat: string, { seq, id }: Named, how: How, by: Named | undefined, reason: string | undefined): void {

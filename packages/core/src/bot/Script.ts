@@ -1,5 +1,5 @@
 import { BadInputError, ConfigError } from '../errors.js';
-import { type Context, sessionOf } from './Context.js';
+import { type AnyContext, type Context, sessionOf } from './Context.js';
 import type { AnyFlow } from './flow.js';
 import { type Match, matcher } from './match.js';
 import { chain, type Link, type Middleware } from './middleware.js';
@@ -14,8 +14,7 @@ export class Script {
   readonly #jobs = new Map<string, (ctx: Context) => unknown>();
   #run: ((ctx: Context) => unknown) | undefined;
 
-  // biome-ignore lint/suspicious/noExplicitAny: whatever the state's type
-  when(match: Match<Context<any>>, handle: (ctx: Context) => unknown): void {
+  when(match: Match<AnyContext>, handle: (ctx: Context) => unknown): void {
     if (typeof handle !== 'function') throw new ConfigError('bot.when(): no handler. Pass a function second.');
     this.#route({ matches: matcher(match, 'bot.when()'), handle, flow: undefined });
   }

@@ -1,25 +1,40 @@
 import type { Coordinator } from '../coordination/types.js';
 import { ConfigError, checkOptionNames } from '../errors.js';
 import { type Overlap, type OverlapByKind, settleOverlap } from '../pipeline/overlap.js';
-import { kindOf } from '../pipeline/plain-data.js';
+import { isPlainObject, kindOf } from '../pipeline/plain-data.js';
 import type { Provider } from '../providers/provider.js';
+import type { StateShape } from '../state/schema.js';
 import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
-import type { Context } from './Context.js';
+import type { AnyContext } from './Context.js';
+import type { RejectedHook } from './rejected.js';
 
 /** Hears of what went wrong. `ctx` is missing where no message is in hand, or it could not be read. */
-// biome-ignore lint/suspicious/noExplicitAny: a hook may serve any Bot
-export type ErrorHook = (error: unknown, ctx: Context<any> | undefined) => unknown;
+export type ErrorHook = (error: unknown, ctx: AnyContext | undefined) => unknown;
 
-export interface BotOptions {
+/** Where state is kept, and what it must be: that of each chat, of each user, and of all together. */
+export interface StateOptions<S extends object, U extends object, G extends object> extends StateShape<S> {
+  /** Where it is kept. Default: the coordinator's own, if it brings one, else this process. */
+  store?: StateStore;
+  /** What is kept of each user: `ctx.hold('user')`. */
+  user?: StateShape<U>;
+  /** What is kept once for the whole bot: `ctx.hold('global')`. */
+  global?: StateShape<G>;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: where it does not matter what the states are
+export interface BotOptions<S extends object = any, U extends object = any, G extends object = any> {
   provider: Provider;
   /**
    * How this replica agrees with the others. Without one the Bot runs alone: messages are kept in this process, and end
    * with it.
    */
   coordinator?: Coordinator;
-  /** Where the state of chats is kept. Default: the coordinator's own, if it brings one, else this process. */
-  state?: StateStore;
+  /**
+   * Where state is kept, or that and what it must be: `{ schema, version, migrate, store, user, global }`. Default: the
+   * coordinator's own, if it brings one, else this process; any plain JSON data.
+   */
+  state?: StateStore | StateOptions<S, U, G>;
   onError?: ErrorHook;
   /** How long to hold the chat after a first failure, in milliseconds; doubled each time, at most 10 s. Default 100. */
   retryDelayMs?: number;
@@ -36,6 +51,8 @@ export interface BotOptions {
    * `interrupt`, `latest` or `reject`; or one for each kind of message. Default `serial`.
    */
   overlap?: Overlap | OverlapByKind;
+  /** Hears of a message that `reject` ended because its chat was busy, and may answer it. */
+  onRejected?: RejectedHook;
   /** Where what operators should know is told, a line each. Default `console.warn`. */
   log?: (line: string) => void;
   /** Where time comes from. For tests. */
@@ -49,6 +66,15 @@ export interface BringsState {
 
 const LONGEST_DELAY_MS = 10_000;
 
+const STATE_NAMES: { [Name in keyof Required<StateOptions<object, object, object>>]: true } = {
+  schema: true,
+  version: true,
+  migrate: true,
+  store: true,
+  user: true,
+  global: true,
+};
+
 const NAMES: { [Name in keyof Required<BotOptions>]: true } = {
   provider: true,
   coordinator: true,
@@ -60,6 +86,7 @@ const NAMES: { [Name in keyof Required<BotOptions>]: true } = {
   maxProgressMs: true,
   graceMs: true,
   overlap: true,
+  onRejected: true,
   log: true,
   clock: true,
 };
@@ -69,8 +96,8 @@ export function checkOptions(options: BotOptions): void {
   checkProvider(options?.provider);
   checkOptionNames('Bot', options, NAMES);
   checkPart('coordinator', options.coordinator, ['start', 'stop', 'reserve', 'acquireTurn', 'on'], 'a coordinator');
-  checkPart('state', options.state, ['load', 'save'], 'a StateStore');
-  for (const name of ['onError', 'log'] as const) {
+  checkState(options.state);
+  for (const name of ['onError', 'onRejected', 'log'] as const) {
     const value: unknown = options[name];
     if (value === undefined || typeof value === 'function') continue;
     throw new ConfigError(`Bot: ${name} is ${kindOf(value)}. Pass a function.`);
@@ -100,6 +127,16 @@ function checkProvider(provider: unknown): void {
   }
   const found = provider === undefined || provider === null ? '' : `, but ${kindOf(provider)}`;
   throw new ConfigError(`Bot: no provider${found}. Pass { provider }, for example terminal().`);
+}
+
+function checkState(state: unknown): void {
+  // Anything but options is meant to be a store.
+  if (!isPlainObject(state) || 'load' in state || 'save' in state) {
+    checkPart('state', state, ['load', 'save'], 'a StateStore');
+    return;
+  }
+  checkOptionNames('Bot: state', state, STATE_NAMES);
+  checkPart('state.store', state.store, ['load', 'save'], 'a StateStore');
 }
 
 /** Looks at the methods, not at the class: one from another copy of this package will do. */
