@@ -1,6 +1,8 @@
 // For tests: of bots, and of backends nobody here wrote.
 export { MemoryCoordinator, type MemoryCoordinatorOptions } from './coordination/MemoryCoordinator.js';
 export { MemoryStore, type Snapshot } from './coordination/MemoryStore.js';
+export type { BotSubject } from './testing/bot-conformance/BotLab.js';
+export { type BotTest, botConformance } from './testing/bot-conformance/suite.js';
 export type {
   ConformanceMesh,
   ConformanceSubject,
