@@ -1,5 +1,6 @@
 // For whoever writes a bot.
 export { Bot, type StopOptions } from './bot/Bot.js';
+export type { BroadcastMessage, BroadcastOptions, BroadcastProgress } from './bot/broadcast.js';
 export type { AnyContext, ChatState, Context, HeldBy, JobContext, Matched } from './bot/Context.js';
 export { type AskOptions, type Conversation, type Flow, type FlowOptions, flow, type Text } from './bot/flow.js';
 export type { Match, OfKind } from './bot/match.js';

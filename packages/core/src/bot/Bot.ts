@@ -21,6 +21,14 @@ import type { Intake, Provider } from '../providers/provider.js';
 import type { StateStore } from '../state/state-store.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { announce } from './announce.js';
+import {
+  BROADCAST,
+  type BroadcastMessage,
+  type BroadcastOptions,
+  type BroadcastProgress,
+  Broadcasts,
+  type Chats,
+} from './broadcast.js';
 import { type ChatState, Context, type JobContext, type Matched } from './Context.js';
 import { BOT_EVENTS, type BotEvents } from './events.js';
 import { type AnyFlow, Flow } from './flow.js';
@@ -81,6 +89,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   readonly #log: (line: string) => void;
   readonly #script = new Script();
   readonly #schedules = new Schedules();
+  readonly #broadcasts: Broadcasts;
   readonly #scopes: Scopes;
   /** Where all state is kept, as it is. */
   readonly #store: StateStore;
@@ -124,6 +133,8 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     this.#store = stateOf(options);
     this.#handling = this.#makeHandling();
     this.#setup = this.#makeSetup();
+    this.#broadcasts = this.#makeBroadcasts();
+    this.#script.job(BROADCAST, this.#broadcasts.handle);
     announce(this.#coordinator, this.#log, (from, to) => {
       if (from.includes(this.#health)) this.#health = to;
     });
@@ -199,6 +210,20 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   job(name: string, handler: (ctx: JobContext<S, U, G>) => unknown): this {
     this.#script.job(name, handler as (ctx: Context) => unknown);
     return this;
+  }
+
+  /**
+   * Sends `message` to many chats, each in its own turn, in the order of the list. Resolves when all of them have been tried.
+   * How far it came is kept in the state store under `id`: a call with the same id, on whichever replica, goes on there with
+   * the same list, and of calls at the same time one runs. Each chat takes it in once, as long as ids are remembered
+   * (`dedupeMs`), and as any message it is then handled at least once: a replica that dies right after a send leaves it to be
+   * sent again, with the same idempotency key.
+   *
+   * @throws BadInputError for an id, a list or a message that is none
+   * @throws LifecycleError when the bot stops meanwhile, and the signal's reason when it aborts; the position is kept
+   */
+  broadcast(chats: Chats, message: BroadcastMessage, options: BroadcastOptions): Promise<BroadcastProgress> {
+    return this.#broadcasts.run(chats, message, options);
   }
 
   /**
@@ -442,6 +467,18 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     });
   }
 
+  #makeBroadcasts(): Broadcasts {
+    return new Broadcasts({
+      coordinator: this.#coordinator,
+      store: this.#store,
+      clock: this.#clock,
+      load: this.#load,
+      enqueue: this.#enqueue,
+      stopping: this.#stopping.signal,
+      isConnected: () => this.#provider.exclusive !== true || this.#isConnected,
+    });
+  }
+
   /** One without the only connection leads none: its jobs could not reply. */
   #serveSchedules(isWanted: boolean): void {
     const isStopping = this.#stopping.signal.aborted;
@@ -466,8 +503,12 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   }
 
   #begin(work: Work): void {
-    if (this.#early === undefined) void new MessageTurn(this.#setup, work).run();
-    else this.#early.push(work);
+    if (this.#early !== undefined) {
+      this.#early.push(work);
+      return;
+    }
+    const run = new MessageTurn(this.#setup, work).run();
+    if (this.#broadcasts.isWaiting) void run.then(() => this.#broadcasts.ended(work.ticket.key, work.id));
   }
 
   #makeHandling(): Handling {

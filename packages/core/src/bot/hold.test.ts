@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
 import type { Held } from '../pipeline/Holds.js';
 import { MemoryStateStore } from '../state/MemoryStateStore.js';
+import type { StateStore } from '../state/state-store.js';
 import { gate } from '../testing/bots.js';
 import { FakeProvider, type SentReply } from '../testing/FakeProvider.js';
 import { MemoryMesh } from '../testing/MemoryMesh.js';
@@ -432,4 +433,36 @@ test('states of users and of the whole bot are typed and looked at by schemas of
     { code: 'bad-input', message: expect.stringContaining("state of 'user:ben'.points is NaN") },
     { code: 'invalid-state', path: 'state of a user.points' },
   ]);
+});
+
+test('what was saved under a key is not done again when the replica dies before the message is marked as handled', async () => {
+  const lab = new Lab();
+  const begun: string[] = [];
+  await lab.run(async () => {
+    const set = (name: string) => (bot: Bot<ChatState, Account, Account>) =>
+      bot.use(async (ctx) => {
+        begun.push(name);
+        add(await ctx.hold('user'));
+      });
+    let isFirst = true;
+    const dying: StateStore = {
+      load: (key) => lab.store.load(key),
+      save: async (key, value, fence) => {
+        await lab.store.save(key, value, fence);
+        if (key === 'k' && isFirst) {
+          isFirst = false;
+          a.coordinator.crash();
+        }
+      },
+    };
+    const a = await lab.replica(set('a'), { state: dying });
+    await lab.replica(set('b'));
+    await a.provider.receive({ chat: 'k', from: 'ana', text: 'x' });
+    await lab.clock.sleep(60_000);
+    await lab.settled();
+
+    expect(await lab.points('user:ana')).toBe(1);
+  });
+
+  expect(begun).toEqual(['a']);
 });

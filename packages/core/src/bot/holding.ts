@@ -51,7 +51,8 @@ export class Handling {
       await this.#rules.check(data);
       // Lost with a hold: what was done under it is not known to be alone.
       attempt.signal.throwIfAborted();
-      await holds.save();
+      // What it did under its keys is not to be done again, should its replica die before it is marked as handled.
+      if (await holds.save()) attempt.session.touch();
     } finally {
       await holds.release();
     }

@@ -33,6 +33,7 @@ export class Session {
   #data: Data;
   /** The data as loaded, in JSON; undefined until somebody asks for the data. */
   #before: string | undefined;
+  #isTouched = false;
 
   /** Throws on a format that this version does not know. */
   constructor(found: StoredState | null) {
@@ -71,6 +72,11 @@ export class Session {
     this.#data = value;
   }
 
+  /** Saves it also when nothing changed: then it is on record that the message was handled. */
+  touch(): void {
+    this.#isTouched = true;
+  }
+
   /**
    * Saves what changed under `fence`, as the work of the message `by` and of those handled together with it. Undefined
    * when nothing did.
@@ -82,7 +88,7 @@ export class Session {
     // Also when the JSON is the same: it is what a function or a symbol leaves no trace in.
     if (this.#before !== undefined) refuse(notPlain(this.#data, 'ctx.state'));
     const isChanged = this.#before !== undefined && toJson(this.#data) !== this.#before;
-    if (!isChanged && this.flow === this.#loaded?.flow) return undefined;
+    if (!isChanged && !this.#isTouched && this.flow === this.#loaded?.flow) return undefined;
     if (this.flow !== this.#loaded?.flow) refuse(notPlain(this.flow?.state ?? {}, 'c.state'));
     const others = also.length === 0 ? undefined : also;
     const stored: Stored = { v: SESSION_VERSION, by, also: others, data: this.#data, flow: this.flow };

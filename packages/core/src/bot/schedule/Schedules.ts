@@ -1,4 +1,5 @@
 import { ConfigError, checkOptionNames } from '../../errors.js';
+import { RESERVED } from '../../pipeline/reserved.js';
 import type { Job } from './Job.js';
 import type { Missed } from './plan.js';
 import { type Plan, Schedule, type ScheduleSetup } from './Schedule.js';
@@ -101,6 +102,9 @@ function check(when: unknown, name: unknown, options: ScheduleOptions, run: unkn
     );
   }
   const where = `bot.schedule('${name}')`;
+  if (name.startsWith(RESERVED)) {
+    throw new ConfigError(`${where}: names that begin with '${RESERVED}' are the bot's own. Give another.`);
+  }
   if (typeof run !== 'function') throw new ConfigError(`${where}: expected a function third, found ${typeof run}.`);
   checkOptionNames(where, options, NAMES);
   checkWhen(where, when, options);
