@@ -223,6 +223,7 @@ export class Seat {
     this.#stopClocks();
     this.#tickets.endAll('stopped');
     for (const pending of this.#batches.recall(isTaking)) pending.reject(new LeaseLostError('stopped'));
+    this.#questions.end(new LeaseLostError('stopped'));
     if (wasJoined) await this.#handOver(untilMs);
     this.#remember('stopped');
     this.#drop(new LeaseLostError('stopped'));
@@ -575,9 +576,8 @@ export class Seat {
     }
   }
 
-  /** The same note comes again until a heartbeat has told the store that it was heard. */
+  /** Comes once: the next heartbeat tells the store that it was heard. */
   #onNote(note: Note): void {
-    if (note.at <= this.#heard) return;
     this.#heard = note.at;
     this.#note(note.at);
     this.#tickets.onNote(note, this.#batches.isInFlight);

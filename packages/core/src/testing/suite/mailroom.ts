@@ -108,6 +108,9 @@ const finishing = [
       lab.follow(b.coordinator.acquireTurn(fourth)),
     ];
     const behind = await mailOf(a).waiting(turn);
+    // No heartbeat may have to bring what the step itself tells.
+    await Promise.all([lab.nextBeat(a), lab.nextBeat(b)]);
+    await lab.sleep(lab.slackMs / 2);
     const also = behind.filter(({ body }) => body !== '4').map(({ seq }) => seq);
 
     const { requests } = await lab.counted(a, () => turn.release({ also }));
@@ -227,6 +230,8 @@ const telling = [
     const turn = await hold(lab, a, await accept(a, 'k', '1'));
     const notes = notesOf(mailOf(a), turn);
     const next = lab.follow(hold(lab, a, await accept(a, 'k', '2')));
+    await lab.nextBeat(a);
+    await lab.sleep(lab.slackMs / 2);
 
     claimEqual(await mailOf(b).tell('k', 'from b'), true, 'whether somebody was told');
     claimEqual(await mailOf(a).tell('k', 'from a'), true, 'whether it told itself');
@@ -274,6 +279,21 @@ const telling = [
 
     claimEqual(notes, ['before it was acquired', 'before it was listened to'], 'notes of the first listener');
     claimEqual(late, notes, 'notes of one that listened in the same moment');
+  }),
+
+  fact('a note that overtakes the answer which names its ticket is kept', async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    await lab.nextBeat(a);
+    a.loseAnswers({ next: 1, of: 'apply' });
+    const accepted = a.coordinator.accept('k', { body: '' });
+    await lab.sleep(lab.slackMs / 2);
+
+    claimEqual(await mailOf(b).tell('k', 'early'), true, 'whether somebody was told');
+    const ticket = await lab.within(lab.beatMs * 2, accepted, 'an acceptance whose answer was lost');
+    const notes = notesOf(mailOf(a), await hold(lab, a, ticket!));
+    await lab.watch(lab.beatMs * 2);
+
+    claimEqual(notes, ['early'], 'notes');
   }),
 
   fact('a key that nobody holds is told nothing', async (lab) => {
@@ -384,10 +404,18 @@ const odd = [
     const calls = callsOf(mailOf(a), await hold(lab, a, await accept(a, 'k', '1')));
     a.cut();
     const before = calls.map(([, call]) => lab.follow(call()));
+    const asked = before.filter((_, n) => ['waiting', 'parked', 'pace'].includes(calls[n]![0]));
 
-    await a.coordinator.stop();
+    const stopped = a.coordinator.stop();
+    await lab.until(lab.slackMs, () => asked.every(({ state }) => state !== 'waiting'), 'the end of what was asked');
+    await stopped;
     await lab.until(lab.slackMs, () => before.every(({ state }) => state === 'rejected'), 'the end of every call');
 
+    claimEqual(
+      before.map(({ error }) => error),
+      calls.map(() => 'stopped'),
+      'what the calls came to',
+    );
     for (const [name, call] of calls) await claimRejects(call(), ['stopped'], name);
   }),
 
