@@ -37,6 +37,7 @@ import { Handling } from './holding.js';
 import type { Match, OfKind } from './match.js';
 import type { Middleware } from './middleware.js';
 import { type BotOptions, backoff, checkOptions, type ErrorHook } from './options.js';
+import { mailroomOf, type Parked, parkedOf } from './parked.js';
 import { rejectedContext } from './rejected.js';
 import { Script } from './Script.js';
 import type { Enqueue, Job } from './schedule/Job.js';
@@ -135,6 +136,10 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     this.#setup = this.#makeSetup();
     this.#broadcasts = this.#makeBroadcasts();
     this.#script.job(BROADCAST, this.#broadcasts.handle);
+    this.#coordinator.on('parked', ({ key, id, error }) => {
+      const reason = error === undefined ? {} : { reason: error };
+      this.#events.emit('ended', { chat: key, id, seq: undefined, how: 'parked', ...reason });
+    });
     announce(this.#coordinator, this.#log, (from, to) => {
       if (from.includes(this.#health)) this.#health = to;
     });
@@ -262,6 +267,38 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
    */
   async steer(chat: string, payload: unknown): Promise<boolean> {
     return this.#reach(chat, steerNote(payload));
+  }
+
+  /**
+   * All messages that were tried `maxAttempts` times and are kept aside, of all chats, with what the last attempt threw.
+   *
+   * @throws CoordinationUnavailableError when the backend does not answer
+   * @throws ConfigError when the coordinator keeps none
+   */
+  async parked(): Promise<Parked[]> {
+    return (await this.#mailroom('bot.parked()').parked()).map(parkedOf);
+  }
+
+  /**
+   * Puts a parked message at the end of its chat, to be tried as if it were new. False when it is not parked any more.
+   *
+   * @throws as `parked` does
+   */
+  async replay(chat: string, seq: number): Promise<boolean> {
+    return this.#mailroom('bot.replay()').replay(chat, seq);
+  }
+
+  /**
+   * Forgets a parked message; the platform may deliver it again. False when it is not parked any more.
+   *
+   * @throws as `parked` does
+   */
+  async drop(chat: string, seq: number): Promise<boolean> {
+    return this.#mailroom('bot.drop()').drop(chat, seq);
+  }
+
+  #mailroom(call: string): Mailroom {
+    return mailroomOf(this.#mail, this.#coordinator, call);
   }
 
   async #reach(chat: string, note: string): Promise<boolean> {

@@ -16,7 +16,7 @@ export function storeIn({ state }: BotOptions): StateStore | undefined {
 export interface Scopes {
   readonly chat: StateRules;
   /** Of the key of a hold. */
-  rulesOf(key: string): StateRules;
+  readonly rulesOf: (key: string) => StateRules;
 }
 
 /** @throws ConfigError naming the option and what cannot work */

@@ -29,7 +29,7 @@ export interface Held<T extends object = Data> {
 export interface HoldsSetup {
   readonly coordinator: Coordinator;
   readonly store: StateStore;
-  rulesOf(key: string): StateRules;
+  readonly rulesOf: (key: string) => StateRules;
 }
 
 /**
@@ -139,12 +139,12 @@ export class HeldKey implements Held {
   }
 
   static async load(key: string, turn: ChatTurn, store: StateStore, rules: StateRules): Promise<HeldKey> {
-    const found = (await store.load(holdKey(key)))?.value as StoredHeld | undefined;
+    const found = (await store.load(holdKey(key)))?.value as Partial<StoredHeld> | undefined;
     if (found === undefined) return new HeldKey(key, turn, rules, await rules.begin());
-    if (found?.v !== HELD_VERSION) {
-      throw new BadInputError(
-        `stored state of '${key}': format ${String(found?.v)}, this replica knows ${HELD_VERSION}`,
-      );
+    const version: unknown = found.v;
+    if (version !== HELD_VERSION) {
+      const shown = JSON.stringify(version) ?? 'none';
+      throw new BadInputError(`stored state of '${key}': format ${shown}, this replica knows ${HELD_VERSION}`);
     }
     return new HeldKey(key, turn, rules, await rules.read(found.data, found.version ?? 0));
   }

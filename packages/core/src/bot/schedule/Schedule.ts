@@ -21,9 +21,9 @@ export interface ScheduleSetup {
   readonly load: Load;
   readonly enqueue: Enqueue;
   /** Hears of what failed. Must not throw. */
-  failed(error: unknown, what: string): Promise<void>;
+  readonly failed: (error: unknown, what: string) => Promise<void>;
   /** Told to operators. */
-  tell(line: string): void;
+  readonly tell: (line: string) => void;
 }
 
 interface Due {

@@ -130,7 +130,8 @@ export class BotLab {
   /** Stops every bot that lives. */
   async close(): Promise<void> {
     for (const each of this.#bots) if (each.clock.isFrozen) each.thaw();
-    const stops = this.#bots.map((each) => (each.clock.isKilled ? undefined : each.bot.stop({ drainMs: 0 })));
+    const living = this.#bots.filter((each) => !each.clock.isKilled);
+    const stops = living.map((each) => each.bot.stop({ drainMs: 0 }));
     await Promise.race([Promise.all(stops), this.sleep(this.leaseMs)]);
     for (const each of this.#bots) each.crash();
   }

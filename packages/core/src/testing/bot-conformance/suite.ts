@@ -1,7 +1,9 @@
 import { type BotLab, type BotSubject, onBots } from './BotLab.js';
+import { beyondChats } from './beyond-chats.js';
 import { calls } from './calls.js';
 import { draining } from './draining.js';
 import { overlap } from './overlap.js';
+import { parking } from './parking.js';
 import { schedules } from './schedules.js';
 
 /** One fact of a bot, for any test runner: call `run`. */
@@ -11,7 +13,13 @@ export interface BotTest {
   readonly run: () => Promise<void>;
 }
 
-const FACTS: Record<string, (lab: BotLab) => Promise<void>> = { ...schedules, ...draining, ...overlap, ...calls };
+const FACTS: Record<string, (lab: BotLab) => Promise<void>> = {
+  ...schedules,
+  ...beyondChats,
+  ...draining,
+  ...overlap,
+  ...calls,
+};
 
 /** What a Bot does on any backend, beside what its coordinator promises: call `run` of each. */
 export function botConformance(subject: BotSubject): BotTest[] {
