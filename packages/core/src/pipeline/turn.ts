@@ -75,6 +75,8 @@ const NEXT: Record<TurnState, readonly TurnState[]> = {
 
 const REQUEUE_DELAY_MS = 1_000;
 const LONGEST_ERROR = 500;
+/** From then on a message is tried alone, so that one that always fails takes no other along. */
+const ATTEMPTS_TOGETHER = 2;
 const NOBODY: readonly Behind[] = [];
 
 /** Carries one message from its place to its end. */
@@ -269,13 +271,14 @@ export class MessageTurn implements Way, Hearer {
       this.#also = behind.filter(({ seq }) => bound.includes(seq));
       return this.#begin();
     }
-    const isCollecting = rule.mode === 'collect' && !this.#wasInterrupted;
+    const isAlone = this.#work.attempt > ATTEMPTS_TOGETHER && !this.#wasInterrupted;
+    const isCollecting = rule.mode === 'collect' && !this.#wasInterrupted && !isAlone;
     const behind = isCollecting ? await this.#collect(turn, rule) : await this.#look(turn);
     if (this.#wish !== undefined) return 'cancelling';
     if (this.#isOver() && !this.#wasInterrupted) return this.#pass(turn);
     const { do: what, more } = plan(rule.mode, modesOf(behind));
     if (what === 'yield') return this.#yield(turn, behind.slice(0, more), behind[more]!);
-    this.#also = behind.slice(0, more);
+    this.#also = isAlone ? NOBODY : behind.slice(0, more);
     return this.#begin();
   }
 

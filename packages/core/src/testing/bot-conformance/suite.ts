@@ -19,6 +19,7 @@ const FACTS: Record<string, (lab: BotLab) => Promise<void>> = {
   ...draining,
   ...overlap,
   ...calls,
+  ...parking,
 };
 
 /** What a Bot does on any backend, beside what its coordinator promises: call `run` of each. */
