@@ -71,8 +71,9 @@ export class Mail {
     await life.call(`${how} ${key}`, () => life.coordinator[how](key, seq));
   }
 
-  /** Messages to finish together with `turn`: some of the first that wait behind it. */
+  /** Messages to finish together with `turn`: now and then, some of the first that wait behind it. */
   async behind(life: Life, turn: MailTurn): Promise<number[]> {
+    if (!this.chance(0.3)) return [];
     const limit = 1 + Math.floor(this.#random() * 3);
     const waiting = await life.call(`waiting ${turn.key}`, () => life.coordinator.waiting(turn, limit)).catch(() => []);
     for (const { seq, body } of waiting) {
@@ -97,7 +98,12 @@ export class Mail {
   }
 }
 
+const mails = new WeakMap<World, Mail>();
+
 /** Only some runs have it: the seeds that once found something keep theirs as they were. */
 export function mailOf(world: World): Mail | undefined {
-  return [2, 6].includes(world.seed % 7) ? new Mail(world) : undefined;
+  if (world.seed % 7 !== 2 && world.seed % 7 !== 6) return undefined;
+  const mail = mails.get(world) ?? new Mail(world);
+  mails.set(world, mail);
+  return mail;
 }

@@ -1,6 +1,5 @@
 import { type HistoryEvent, MemoryMesh, seededRandom, VirtualClock } from '@botmesh/core/testing';
 import { type Coverage, count } from './coverage.js';
-import { type Mail, mailOf } from './Mail.js';
 import { type Times, timesOf } from './times.js';
 
 /** A process, as the oracle sees it. */
@@ -37,7 +36,6 @@ export class World {
   readonly trace: string[] = [];
   /** Sampling makes replicas look at their clocks. Where it is off, they must notice by themselves. */
   readonly samplesAlways: boolean;
-  readonly mail: Mail | undefined;
   readonly #beliefs = new Map<string, Set<Belief>>();
   readonly #newestWrite = new Map<string, number>();
   readonly #lastHolder = new Map<string, Believer>();
@@ -53,7 +51,6 @@ export class World {
     this.mesh = new MemoryMesh({ clock: this.clock, seed, shards: this.chance(0.15) ? 2 : 1 });
     this.times = timesOf(12_000);
     this.samplesAlways = this.chance(0.5);
-    this.mail = mailOf(this);
   }
 
   now(): number {

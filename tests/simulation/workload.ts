@@ -1,6 +1,6 @@
 import type { AdoptedMessage, Leadership, MailTurn, Ticket } from '@botmesh/core/spi';
 import { type Life, MAX_ATTEMPTS } from './Life.js';
-import type { Mail } from './Mail.js';
+import { mailOf } from './Mail.js';
 import type { Belief, World } from './World.js';
 
 const HOT_KEYS = ['hot-0', 'hot-1'];
@@ -18,7 +18,7 @@ export async function work(life: Life): Promise<void> {
 }
 
 async function oneAct(life: Life): Promise<void> {
-  if (life.world.mail?.chance(0.15)) return mail(life, life.world.mail);
+  if (mailOf(life.world)?.chance(0.15)) return actByMail(life);
   const kind = life.world.below(100);
   if (kind < 40) return turn(life);
   if (kind < 46) return burst(life);
@@ -27,9 +27,9 @@ async function oneAct(life: Life): Promise<void> {
   return tryLead(life);
 }
 
-async function mail(life: Life, acts: Mail): Promise<void> {
+async function actByMail(life: Life): Promise<void> {
   try {
-    await acts.act(life, pickKey(life.world));
+    await mailOf(life.world)?.act(life, pickKey(life.world));
   } catch (error) {
     judge(life, 'mail', error, {});
   }
@@ -104,12 +104,12 @@ async function acquire(life: Life, ticket: Ticket, attempt: number): Promise<Hel
     const signal = world.chance(0.7) ? turn.signal : undefined;
     const held: Held = { life, key, seq, fence, signal, turn, assertHeld: () => turn.assertHeld() };
     watch(life, held);
-    world.mail?.listen(life, turn);
+    mailOf(world)?.listen(life, turn);
     world.granted(held);
     mustHold(world, held);
     return held;
   } catch (error) {
-    const isExplained = world.mail?.explains(life, key, seq, kindOf(error)) === true;
+    const isExplained = mailOf(world)?.explains(life, key, seq, kindOf(error)) === true;
     const givenUp = !isExplained && judge(life, `acquireTurn ${key} ${seq}`, error, limits, asked);
     const why = String(error);
     if (givenUp) world.record({ kind: 'withdrawn', at: world.now(), replica, key, seq });
@@ -164,7 +164,8 @@ async function hold(life: Life, belief: Belief): Promise<void> {
 async function letGo(life: Life, held: Held, how: 'ticket' | 'handled' | 'retry' | 'pass'): Promise<void> {
   const { world, name: replica } = life;
   const { key, seq, fence, turn } = held;
-  const also = how === 'handled' && world.mail?.chance(0.3) ? await world.mail.behind(life, turn) : [];
+  const mail = mailOf(world);
+  const also = mail !== undefined && how === 'handled' ? await mail.behind(life, turn) : [];
   let wasHeld = true;
   try {
     turn.assertHeld();
@@ -179,7 +180,7 @@ async function letGo(life: Life, held: Held, how: 'ticket' | 'handled' | 'retry'
   }
   if (how === 'handled' && wasHeld) {
     world.record({ kind: 'handled', at: world.now(), replica, key, seq });
-    world.mail?.finished(life, key, also);
+    mail?.finished(life, key, also);
   }
   if (world.chance(0.1)) void turn.release();
   if (!world.chance(0.3)) await released;
@@ -251,7 +252,7 @@ async function handle(life: Life, ticket: Ticket, attempt: number): Promise<void
 
 function endOf(world: World): 'handled' | 'retry' | 'pass' {
   if (world.isDraining) return 'handled';
-  if (world.mail?.chance(0.1)) {
+  if (mailOf(world)?.chance(0.1)) {
     world.count('seen: passed on');
     return 'pass';
   }
