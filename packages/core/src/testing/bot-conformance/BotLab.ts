@@ -36,6 +36,11 @@ export class LabBot {
     });
   }
 
+  /** For handlers that never end. */
+  hang(): Promise<void> {
+    return new Promise(() => {});
+  }
+
   crash(): void {
     this.replica.crash();
     this.clock.kill();

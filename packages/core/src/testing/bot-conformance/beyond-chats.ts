@@ -68,7 +68,7 @@ export const beyondChats: Record<string, (lab: BotLab) => Promise<void>> = {
     const set = (bot: Bot, self: LabBot): void => {
       bot.use(async (ctx) => {
         const user = await ctx.hold('user');
-        if (ctx.message.text === 'hang' && ctx.attempt === 1) await self.sleep(Number.MAX_SAFE_INTEGER);
+        if (ctx.message.text === 'hang' && ctx.attempt === 1) await self.hang();
         user.state.count = Number(user.state.count ?? 0) + 1;
         await ctx.reply(`${ctx.message.text} ${user.state.count}`);
       });

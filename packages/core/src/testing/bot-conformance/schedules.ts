@@ -99,7 +99,7 @@ export const schedules: Record<string, (lab: BotLab) => Promise<void>> = {
   'a crash mid-run gives one retry, no second one, and the next due time goes on': async (lab) => {
     const diary = new Diary(lab);
     let isHanging = true;
-    const set = diary.set((_job, self) => (isHanging ? self.sleep(Number.MAX_SAFE_INTEGER) : undefined));
+    const set = diary.set((_job, self) => (isHanging ? self.hang() : undefined));
     for (let n = 0; n < 3; n++) await lab.bot(set);
     await lab.until(3 * lab.tickMs, () => diary.begun.length === 1, 'the first run');
 
@@ -165,7 +165,7 @@ export const schedules: Record<string, (lab: BotLab) => Promise<void>> = {
     const set = diary.set((job, self) => {
       if (job.attempt === 2) return undefined;
       job.signal.addEventListener('abort', () => reasons.push(job.signal.reason));
-      return self.sleep(Number.MAX_SAFE_INTEGER);
+      return self.hang();
     });
     for (let n = 0; n < 2; n++) await lab.bot(set);
     await lab.until(3 * lab.tickMs, () => diary.begun.length === 1, 'the first run');
@@ -263,7 +263,7 @@ export const schedules: Record<string, (lab: BotLab) => Promise<void>> = {
         await job.inChat('ana', { n: 1 });
         await job.inChat('ana', { n: 2 }, { id: 'second' });
         await job.inChat('ben', { n: 3 });
-        if (job.attempt === 1 && diary.begun.length === 1) await self.sleep(Number.MAX_SAFE_INTEGER);
+        if (job.attempt === 1 && diary.begun.length === 1) await self.hang();
       })(bot, self);
       bot.job('tick', (ctx) => ctx.reply(`${ctx.job.dueMs} ${JSON.stringify(ctx.job.data)}`));
     };
