@@ -5,7 +5,6 @@ import type {
   JoinAnswer,
   MeshConfig,
   Op,
-  ParkedView,
   Push,
   StoreView,
 } from '../coordination/store.js';
@@ -113,7 +112,8 @@ class Pair {
   readonly #pushes: { reference: Heard[]; subject: Heard[] } = { reference: [], subject: [] };
   #putBack: { reference: () => void | Promise<void>; subject: () => void | Promise<void> } | undefined;
   #starts = 0;
-  #parked: readonly ParkedView[] = [];
+  /** The reference's record after the last step. */
+  #record: StoreView | undefined;
 
   constructor(reference: StoreLab, subject: StoreLab, toleranceMs: number) {
     this.#reference = reference;
@@ -243,16 +243,24 @@ class Pair {
     if (op.op === 'replay' || op.op === 'drop') return this.#parkedOp(op);
     if (op.op !== 'release') return op;
     const { also, error, how } = op;
-    const ticket = this.#ticket(op.isStranger ? this.#client(op.pick) : client, op.pick);
+    const held = also.length > 0 && !op.isStranger ? this.#head(op.pick, client.epoch) : undefined;
+    const ticket = held ?? this.#ticket(op.isStranger ? this.#client(op.pick) : client, op.pick);
     const key = op.isOtherKey ? 'no-such-key' : ticket.key;
     return { op: 'release', key, seq: ticket.seq, how, error, also: also.map((pick) => this.#anyOf(key, pick)) };
   }
 
   #parkedOp(op: StepOp & { op: 'replay' | 'drop' }): Op {
     const { pick, ...rest } = op;
-    const { key, seq } =
-      this.#parked[pick % Math.max(1, this.#parked.length)] ?? this.#ticket(this.#client(pick), pick);
+    const parked = this.#record?.parked ?? [];
+    const { key, seq } = parked[pick % Math.max(1, parked.length)] ?? this.#ticket(this.#client(pick), pick);
     return { ...rest, key, seq };
+  }
+
+  /** Some key's head; of those that `epoch` has, if given. */
+  #head(pick: number, epoch?: number): Grant | undefined {
+    const heads = (this.#record?.queues ?? []).map(({ key, head }) => ({ key, ...head }));
+    const found = epoch === undefined ? heads : heads.filter((head) => head.epoch === epoch);
+    return found[pick % Math.max(1, found.length)];
   }
 
   /** Some client's ticket of `key`. */
@@ -328,8 +336,8 @@ class Pair {
   }
 
   async #waiting(step: Step & { kind: 'waiting' }): Promise<string | undefined> {
-    const { key, seq } = this.#ticket(this.#client(step.client), step.pick);
-    const { limit } = step;
+    const { limit, pick } = step;
+    const { key, seq } = (step.isHead ? this.#head(pick) : undefined) ?? this.#ticket(this.#client(step.client), pick);
     const reference = await this.#reference.store.waiting({ key, seq, limit });
     const subject = await this.#subject.store.waiting({ key, seq: this.#to(seq), limit });
     return this.#stamps.difference(reference, subject);
@@ -371,7 +379,7 @@ class Pair {
   async #compareRecords(): Promise<string | undefined> {
     const reference = await this.#reference.store.inspect();
     const subject = await this.#subject.store.inspect();
-    this.#parked = reference.parked;
+    this.#record = reference;
     return this.#stamps.difference(
       tidy(reference, reference, 0),
       tidy(subject, reference, this.#toleranceMs),

@@ -37,7 +37,14 @@ export type Step =
       readonly lies: readonly { what: 'another' | 'unknown' | 'other-fence' | 'not-granted'; pick: number }[];
     }
   | { readonly kind: 'leave'; readonly client: number }
-  | { readonly kind: 'waiting'; readonly client: number; readonly pick: number; readonly limit: number }
+  | {
+      readonly kind: 'waiting';
+      readonly client: number;
+      /** Behind the head of some key; otherwise behind any ticket. */
+      readonly isHead: boolean;
+      readonly pick: number;
+      readonly limit: number;
+    }
   | {
       readonly kind: 'pace';
       readonly name: string;
@@ -86,17 +93,17 @@ export function makeSteps(seed: number, count: number): Step[] {
     if (kind < 6) {
       const id = chance(0.7) ? oneOf(['m1', 'm2', 'm3']) : null;
       const dedupeMs = oneOf([86_400_000, 20_000, 0]);
-      return { op: 'accept', key, id, body: `body ${below(100)}`, maxAttempts: oneOf([1, 2, 5]), dedupeMs };
+      return { op: 'accept', key, id, body: `body ${below(100)}`, maxAttempts: oneOf([1, 1, 2, 5]), dedupeMs };
     }
-    if (chance(0.12)) return rare(key);
+    if (chance(0.2)) return rare(key);
     const how = oneOf(['done', 'return', 'return', 'pass', 'withdraw'] as const);
     const error = chance(0.2) ? `reason ${below(3)}` : null;
     const also = chance(0.2) ? Array.from({ length: 1 + below(3) }, () => below(50)) : [];
     return { op: 'release', pick: below(50), how, error, also, isStranger: chance(0.1), isOtherKey: chance(0.05) };
   };
   const rare = (key: string): StepOp => {
-    if (chance(0.5)) return { op: 'tell', key, note: `note ${below(100)}` };
-    if (chance(0.4)) return { op: 'drop', pick: below(50) };
+    if (chance(0.4)) return { op: 'tell', key, note: `note ${below(100)}` };
+    if (chance(0.3)) return { op: 'drop', pick: below(50) };
     return { op: 'replay', pick: below(50), maxAttempts: oneOf([1, 2, 5]), dedupeMs: oneOf([86_400_000, 20_000, 0]) };
   };
   const join = (client: number, isNewStart: boolean): Step => {
@@ -138,7 +145,10 @@ export function makeSteps(seed: number, count: number): Step[] {
     if (kind < 68) return beat();
     if (kind < 76) return join(below(5), chance(0.3));
     if (kind < 79) return { kind: 'leave', client: below(5) };
-    if (kind < 81) return { kind: 'waiting', client: below(5), pick: below(50), limit: oneOf([0, 1, 3, 256, 1000]) };
+    if (kind < 81) {
+      const limit = oneOf([0, 1, 3, 256, 1000]);
+      return { kind: 'waiting', client: below(5), isHead: chance(0.8), pick: below(50), limit };
+    }
     if (kind < 83) return pace();
     if (kind < 96 || !isStormy) return { kind: 'clock', leases: oneOf(CLOCK_MOVES) };
     if (kind < 97) return { kind: 'restart' };
