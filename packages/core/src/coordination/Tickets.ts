@@ -49,7 +49,7 @@ export class Tickets implements Keeper {
       wasTold: false,
       wait: undefined,
       hold: undefined,
-      notes: this.#earlyNotes.filter((note) => note.seq === seq),
+      notes: this.#earlyNotes.length === 0 ? [] : this.#earlyNotes.filter((note) => note.seq === seq),
       error: undefined,
     };
     this.#places.set(seq, place);

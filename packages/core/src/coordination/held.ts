@@ -1,5 +1,5 @@
 import { LeaseLostError } from '../errors.js';
-import { Events } from './events.js';
+import { callQuietly, checkListener } from './events.js';
 import type { ReleaseHow } from './store.js';
 import type { Leadership, LetGo, MailTurn } from './types.js';
 
@@ -13,6 +13,8 @@ export interface Ending {
 
 const LONGEST_ERROR = 500;
 const MOST_ALSO = 256;
+/** Every message makes a hold: what few need costs the others nothing. */
+const NONE: readonly never[] = [];
 
 /** What a held key needs of the seat that holds it. */
 export interface Keeper {
@@ -31,9 +33,9 @@ export abstract class Hold {
   #controller: AbortController | undefined;
   #ended: LeaseLostError | undefined;
   #released: Promise<void> | undefined;
-  #notes: Events<{ told: string }> | undefined;
+  #listeners: readonly ((note: string) => void)[] = NONE;
   /** Notes that came before anybody listened. */
-  readonly #kept: string[] = [];
+  #kept: readonly string[] = NONE;
 
   constructor(keeper: Keeper, seq: number, name: string, fence: number) {
     this.#keeper = keeper;
@@ -67,20 +69,26 @@ export abstract class Hold {
   /** A note for this hold. */
   told(note: string): void {
     if (this.#ended !== undefined || this.#released !== undefined) return;
-    if (this.#notes !== undefined && this.#notes.count('told') > 0) this.#notes.emit('told', note);
-    else this.#kept.push(note);
+    if (this.#listeners.length === 0) this.#kept = [...this.#kept, note];
+    else for (const listener of this.#listeners) callQuietly(listener, note);
   }
 
   /** What came before is told once the caller has what this returns. */
   onTold(listener: (note: string) => void): () => void {
-    this.#notes ??= new Events();
-    const off = this.#notes.on('told', listener);
+    checkListener('told', listener);
+    // A wrapper of its own, so that one function registered twice is heard twice and removed once.
+    const own = (note: string): void => listener(note);
+    this.#listeners = [...this.#listeners, own];
     if (this.#kept.length > 0) queueMicrotask(() => this.#tellKept());
-    return off;
+    return () => {
+      this.#listeners = this.#listeners.filter((each) => each !== own);
+    };
   }
 
   #tellKept(): void {
-    for (const note of this.#kept.splice(0)) this.told(note);
+    const kept = this.#kept;
+    this.#kept = [];
+    for (const note of kept) this.told(note);
   }
 
   protected giveBack(ending: Ending): Promise<void> {
