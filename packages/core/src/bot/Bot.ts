@@ -563,7 +563,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       passesOn: this.#passesOn,
       running: this.#running,
       rules: settleOverlap(this.#options.overlap),
-      store: this.#scopes.chat.isPlain ? this.#store : new RuledStore(this.#store, this.#scopes.chat),
+      store: new RuledStore(this.#store, this.#scopes.chat),
       provider: this.#provider,
       clock: this.#clock,
       load: this.#load,

@@ -167,6 +167,22 @@ describe('state of an older version', () => {
     expect((await store.load('k'))?.value).toEqual({ v: 1, data: { total: 5 }, version: 2 });
   });
 
+  test('also one whose bot keeps no versions, so that the version is not lost', async () => {
+    const store = new MemoryStateStore();
+    await store.save('k', { v: 1, data: { total: 5 }, version: 2 }, 1);
+    const { bot, errors, provider } = make({ store });
+    bot.use((ctx) => {
+      Object.assign(ctx.state, { broken: true });
+    });
+    await bot.start();
+
+    await provider.receive({ chat: 'k', text: 'x' });
+    await vi.waitFor(() => expect(errors).toHaveLength(2));
+
+    expect(errors[0]).toMatchObject({ code: 'bad-input', message: expect.stringContaining('version 2') });
+    expect((await store.load('k'))?.value).toEqual({ v: 1, data: { total: 5 }, version: 2 });
+  });
+
   test('a migration that throws fails the message, and changes nothing', async () => {
     const store = new MemoryStateStore();
     await store.save('k', { v: 1, data: {}, version: 1 }, 1);

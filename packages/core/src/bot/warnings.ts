@@ -32,8 +32,8 @@ export function warnings(options: BotOptions): string[] {
   }
   if (storeIn(options) === undefined && (coordinator as Partial<BringsState>).stateStore === undefined) {
     lines.push(
-      'botmesh: no state store, so ctx.state and flows are kept in this process: a chat that reaches another replica ' +
-        'starts anew there. Pass { state }.',
+      'botmesh: no state store, so ctx.state, flows and what schedules have run are kept in this process: a chat that ' +
+        'reaches another replica starts anew there, and so does a schedule. Pass { state }.',
     );
   }
   return lines;
