@@ -1,7 +1,7 @@
 import { CoordinationUnavailableError, LeaseLostError, type LeaseLostReason } from '../errors.js';
 import type { Timer } from '../time/clock.js';
 import type { Batches } from './batches.js';
-import { type Ending, type Hold, type Keeper, Lead, Turn } from './held.js';
+import { type Ending, type Hold, type Keeper, Lead, MOST_KEPT, Turn } from './held.js';
 import type { Lease } from './lease.js';
 import type { Settings } from './options.js';
 import type { Grant, Note, Op } from './store.js';
@@ -229,9 +229,9 @@ export class Tickets implements Keeper {
       if (isEarly) this.#earlyNotes.push(note);
       return;
     }
-    if (place.hold === undefined) place.notes.push(note);
     // One for an earlier turn of the same ticket came late.
-    else if (note.at > place.fence) place.hold.told(note.note);
+    if (place.hold !== undefined && note.at > place.fence) place.hold.told(note.note);
+    else if (place.hold === undefined && place.notes.length < MOST_KEPT) place.notes.push(note);
   }
 
   /** They ended together with a turn of this replica, and need no heartbeat to learn it. */

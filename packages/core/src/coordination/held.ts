@@ -13,6 +13,8 @@ export interface Ending {
 
 const LONGEST_ERROR = 500;
 const MOST_ALSO = 256;
+/** Where nobody ever listens, notes do not pile up. */
+export const MOST_KEPT = 256;
 /** Every message makes a hold: what few need costs the others nothing. */
 const NONE: readonly never[] = [];
 
@@ -69,8 +71,9 @@ export abstract class Hold {
   /** A note for this hold. */
   told(note: string): void {
     if (this.#ended !== undefined || this.#released !== undefined) return;
-    if (this.#listeners.length === 0) this.#kept = [...this.#kept, note];
-    else for (const listener of this.#listeners) callQuietly(listener, note);
+    for (const listener of this.#listeners) callQuietly(listener, note);
+    if (this.#listeners.length > 0 || this.#kept.length >= MOST_KEPT) return;
+    this.#kept = [...this.#kept, note];
   }
 
   /** What came before is told once the caller has what this returns. */

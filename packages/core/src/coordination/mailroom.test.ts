@@ -92,3 +92,19 @@ test('idle paces and notes that were heard leave nothing behind', async () => {
   expect(clock.pending).toBe(0);
   expect(mesh.listeners).toBe(0);
 });
+
+test('a turn whose holder never listens keeps no more than its share of notes', () =>
+  inMesh(async (clock, _mesh, a) => {
+    const turn = await held(a);
+    for (let n = 0; n < 300; n++) {
+      await a.tell('k', `${n}`);
+      if (n % 50 === 0) await clock.sleep(100);
+    }
+    await clock.sleep(1000);
+    const heard: string[] = [];
+    a.onTold(turn, (note) => heard.push(note));
+    await a.tell('k', 'last');
+    await clock.sleep(1000);
+
+    expect(heard).toEqual([...Array.from({ length: 256 }, (_, n) => `${n}`), 'last']);
+  }));

@@ -217,7 +217,7 @@ export interface Mailroom extends Coordinator, Inbox {
    * After `unavailable` it may have been left: made again, it may come twice.
    */
   tell(key: string, note: string): Promise<boolean>;
-  /** Hears the notes for a turn, each once and in order; those that came before are kept for the first listener. */
+  /** Hears the notes for a turn, each once and in order. The first 256 that came before are kept for the first listener. */
   onTold(turn: MailTurn, listener: (note: string) => void): () => void;
   /** All messages that failed too often. A look, for operators. */
   parked(): Promise<readonly ParkedMessage[]>;
