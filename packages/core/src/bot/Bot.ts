@@ -12,6 +12,7 @@ import { Load } from '../pipeline/Load.js';
 import { isMailroom } from '../pipeline/mail.js';
 import { cancelNote, steerNote } from '../pipeline/notes.js';
 import { type Rules, settleOverlap } from '../pipeline/overlap.js';
+import { Pacer } from '../pipeline/Pacer.js';
 import { pause } from '../pipeline/pause.js';
 import { RuledStore } from '../pipeline/RuledStore.js';
 import { RESERVED } from '../pipeline/reserved.js';
@@ -579,9 +580,19 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       },
       failed: (error, attempt, work) => this.#failed(error, attempt, work),
       ended: (chat, message, how, by, reason) => this.#ended(chat, message, how, by, reason),
+      pacer: this.#makePacer(),
+      unknownSends: this.#options.onUnknownSend,
+      unknownSend: (chat, message, did) => this.#events.emit('unknownSend', { chat, ...message, did }),
       progressed: (progress) => this.#events.emit('progress', progress),
       dropped: ({ ticket }, why) => this.#log(`botmesh: a message of chat ${ticket.key} is given up: ${why}.`),
     };
+  }
+
+  #makePacer(): Pacer | undefined {
+    const { rates } = this.#options;
+    return rates === undefined
+      ? undefined
+      : new Pacer(this.#clock, this.#mail, `provider:${this.#provider.name}`, rates);
   }
 
   #rejected({ ticket, id }: Work, message: Message): void {

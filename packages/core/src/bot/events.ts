@@ -1,4 +1,4 @@
-import type { Ended } from '../pipeline/fate.js';
+import type { Ended, Named } from '../pipeline/fate.js';
 import type { Progress } from '../pipeline/setup.js';
 
 /** What a Bot tells about the messages that this replica handles, by event name. */
@@ -8,8 +8,19 @@ export interface BotEvents {
    * replica that ends it. A redelivery of a message that was taken in has no end of its own.
    */
   ended: Ended;
+  /** A reply of which nobody knows whether it left before was sent again, or dropped: see `onUnknownSend`. */
+  unknownSend: UnknownSend;
   /** A handler called `ctx.progress`. */
   progress: Progress;
 }
 
-export const BOT_EVENTS: { readonly [Event in keyof BotEvents]: true } = { ended: true, progress: true };
+export interface UnknownSend extends Named {
+  readonly chat: string;
+  readonly did: 'resent' | 'dropped';
+}
+
+export const BOT_EVENTS: { readonly [Event in keyof BotEvents]: true } = {
+  ended: true,
+  unknownSend: true,
+  progress: true,
+};

@@ -1,7 +1,9 @@
 import type { Coordinator } from '../coordination/types.js';
 import { ConfigError, checkOptionNames } from '../errors.js';
 import { type Overlap, type OverlapByKind, settleOverlap } from '../pipeline/overlap.js';
+import type { Rate, Rates } from '../pipeline/Pacer.js';
 import { isPlainObject, kindOf } from '../pipeline/plain-data.js';
+import type { UnknownSends } from '../pipeline/sends.js';
 import type { Provider } from '../providers/provider.js';
 import type { StateShape } from '../state/schema.js';
 import type { StateStore } from '../state/state-store.js';
@@ -51,6 +53,14 @@ export interface BotOptions<S extends object = any, U extends object = any, G ex
    * `interrupt`, `latest` or `reject`; or one for each kind of message. Default `serial`.
    */
   overlap?: Overlap | OverlapByKind;
+  /** How fast replies may leave, over all replicas. Default: as fast as the platform takes them. */
+  rates?: Rates;
+  /**
+   * What a new attempt does about a reply of which nobody knows whether it left, because its replica died at that moment:
+   * `resend` or `drop` it. Either puts each reply on record before it leaves, which is one more write to the state store.
+   * Default: no such record; after a crash all replies of the message are sent again, with the same idempotency keys.
+   */
+  onUnknownSend?: UnknownSends;
   /** Hears of a message that `reject` ended because its chat was busy, and may answer it. */
   onRejected?: RejectedHook;
   /** Where what operators should know is told, a line each. Default `console.warn`. */
@@ -86,6 +96,8 @@ const NAMES: { [Name in keyof Required<BotOptions>]: true } = {
   maxProgressMs: true,
   graceMs: true,
   overlap: true,
+  rates: true,
+  onUnknownSend: true,
   onRejected: true,
   log: true,
   clock: true,
@@ -113,6 +125,7 @@ export function checkOptions(options: BotOptions): void {
     throw new ConfigError(`Bot: ${name} is ${String(value)}. Give a number of milliseconds from 0 up.`);
   }
   settleOverlap(options.overlap);
+  checkSending(options);
   if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
     throw new ConfigError(`Bot: maxAttempts is ${maxAttempts}. Give a whole number from 1 up.`);
   }
@@ -148,6 +161,28 @@ function checkPart(name: string, part: unknown, methods: readonly string[], what
     throw new ConfigError(`Bot: ${name} is a function or a class. Pass ${what}, made with new.`);
   }
   throw new ConfigError(`Bot: ${name} is ${kindOf(part)} without ${missing}(). Pass ${what}, or leave it out.`);
+}
+
+function checkSending({ rates, onUnknownSend }: BotOptions): void {
+  if (onUnknownSend !== undefined && onUnknownSend !== 'resend' && onUnknownSend !== 'drop') {
+    throw new ConfigError(`Bot: onUnknownSend is ${String(onUnknownSend)}. Pass 'resend' or 'drop', or leave it out.`);
+  }
+  if (rates === undefined) return;
+  checkOptionNames('Bot: rates', rates, { account: true, chat: true });
+  for (const [name, rate] of Object.entries(rates)) {
+    if (rate === undefined) continue;
+    checkOptionNames(`Bot: rates.${name}`, rate, { perSecond: true, burst: true });
+    const { perSecond, burst = 1 } = rate as Rate;
+    // Slower than one in an hour is slower than stores can tell.
+    if (!(perSecond >= 1 / 3_600 && perSecond <= 100_000)) {
+      throw new ConfigError(`Bot: rates.${name}.perSecond is ${perSecond}. Give a number from 1/3600 to 100,000.`);
+    }
+    if (!(burst >= 1 && burst <= 3_600 * perSecond)) {
+      throw new ConfigError(
+        `Bot: rates.${name}.burst is ${burst}. Give a number from 1 up, of at most an hour's sends.`,
+      );
+    }
+  }
 }
 
 export function backoff(firstMs: number): (attempt: number) => number {

@@ -1,10 +1,9 @@
 import type { ChatTurn } from '../coordination/types.js';
-import type { Provider } from '../providers/provider.js';
-import type { Clock } from '../time/clock.js';
 import type { Message } from './envelope.js';
-import { Outbox } from './outbox.js';
+import { type Lane, Outbox } from './outbox.js';
 import type { Session } from './Session.js';
 import { Steering } from './Steering.js';
+import type { SendRecord } from './sends.js';
 
 /** One attempt at one message, or at several that are handled together: what a handler works with. */
 export class Attempt {
@@ -19,6 +18,7 @@ export class Attempt {
   #outbox: Outbox | undefined;
   #steering: Steering | undefined;
   #isClosed = false;
+  #hasFailed = false;
   #ended: Error | undefined;
   /** What late replies reject with; undefined for the common error. */
   #refusal: Error | undefined;
@@ -52,8 +52,8 @@ export class Attempt {
 
   get outbox(): Outbox {
     if (this.#outbox === undefined) {
-      const { provider, clock } = this.#way;
-      this.#outbox = new Outbox(provider, clock, this.message.chat, this, this.#way.replyName);
+      this.#outbox = new Outbox(this.#way, this.message.chat, this);
+      if (this.#hasFailed) this.#outbox.beginHooks(this.number);
       if (this.#isClosed) this.#outbox.close(this.#refusal);
     }
     return this.#outbox;
@@ -75,6 +75,17 @@ export class Attempt {
     return this.#outbox === undefined || this.#outbox.isClear ? undefined : this.#outbox.flush();
   }
 
+  /** What its handlers sent. */
+  get sends(): readonly SendRecord[] {
+    return this.#outbox?.log ?? [];
+  }
+
+  /** The handlers have failed: what is sent now is of the hooks. */
+  beginHooks(): void {
+    this.#hasFailed = true;
+    this.#outbox?.beginHooks(this.number);
+  }
+
   /** It is to end: nothing leaves any more, and its signal says why. So do late replies when they reject with `refusal`. */
   abort(error: Error, refusal?: Error): void {
     if (this.#ended !== undefined) return;
@@ -94,11 +105,7 @@ export class Attempt {
 }
 
 /** What an attempt is given along. */
-export interface Way {
-  readonly provider: Provider;
-  readonly clock: Clock;
-  /** Names the replies, in every attempt at the same messages the same. */
-  readonly replyName: string;
+export interface Way extends Lane {
   progress(note: string): void;
 }
 

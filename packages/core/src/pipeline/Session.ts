@@ -1,6 +1,7 @@
 import { BadInputError } from '../errors.js';
 import type { StateStore, StoredState } from '../state/state-store.js';
 import { isPlainObject, kindOf, notPlain } from './plain-data.js';
+import type { SendRecord, Sends } from './sends.js';
 
 /** The format of a stored session. */
 export const SESSION_VERSION = 1;
@@ -24,6 +25,8 @@ interface Stored {
   readonly also?: readonly number[] | undefined;
   readonly data: Data;
   readonly flow?: FlowPosition | undefined;
+  /** What was sent by a message that was not handled to its end. */
+  readonly sends?: Sends | undefined;
 }
 
 /** What is kept of a chat between messages: the handlers' state, and the place in a flow. Lives for one attempt. */
@@ -54,7 +57,21 @@ export class Session {
 
   /** The messages that an earlier attempt at `mark` handled together with it; undefined when none is on record. */
   boundBy(mark: number): readonly number[] | undefined {
-    return this.#loaded?.by === mark ? (this.#loaded.also ?? []) : undefined;
+    if (this.#loaded?.by === mark) return this.#loaded.also ?? [];
+    return this.#loaded?.sends?.of === mark ? (this.#loaded.sends.also ?? []) : undefined;
+  }
+
+  /** What an earlier attempt at `mark` sent. */
+  sentBy(mark: number): readonly SendRecord[] | undefined {
+    return this.#loaded?.sends?.of === mark ? this.#loaded.sends.log : undefined;
+  }
+
+  /** Puts on record what was sent, beside the state as it was loaded. */
+  record(store: StateStore, chat: string, fence: number, sends: Sends): Promise<void> {
+    const data = this.#before === undefined ? this.#data : (JSON.parse(this.#before) as Data);
+    const { by = 0, also, flow } = this.#loaded ?? {};
+    const stored: Stored = { v: SESSION_VERSION, by, also, data, flow, sends };
+    return store.save(chat, stored, fence);
   }
 
   get data(): Data {

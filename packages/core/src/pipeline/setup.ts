@@ -7,6 +7,8 @@ import type { Message } from './envelope.js';
 import type { How, Named } from './fate.js';
 import type { Load } from './Load.js';
 import type { Rules } from './overlap.js';
+import type { Pacer } from './Pacer.js';
+import type { UnknownSends } from './sends.js';
 
 /** A message with its place, on the way to its turn. */
 export interface Work {
@@ -56,6 +58,12 @@ export interface TurnSetup {
   readonly maxProgressMs: number;
   /** How long handlers that were asked to end may take. */
   readonly graceMs: number;
+  /** Keeps the rates of sends. Undefined where there are none. */
+  readonly pacer: Pacer | undefined;
+  /** What to do about a reply that may have left before. Undefined where replies are not put on record before they leave. */
+  readonly unknownSends: UnknownSends | undefined;
+  /** Hears of such a reply. */
+  unknownSend(chat: string, message: Named, did: 'resent' | 'dropped'): void;
   /** How long to hold the chat after the given attempt failed. */
   retryDelayMs(attempt: number): number;
   /** The user's part. What it throws fails the attempt. */

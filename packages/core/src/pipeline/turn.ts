@@ -8,7 +8,7 @@ import {
   SupersededByNewerError,
   TurnLimitError,
 } from '../errors.js';
-import type { Provider } from '../providers/provider.js';
+import type { Provider, Reply } from '../providers/provider.js';
 import type { StoredState } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import { Attempt, type Way } from './Attempt.js';
@@ -17,9 +17,11 @@ import { decode, type Message } from './envelope.js';
 import type { How, Named } from './fate.js';
 import { readNote } from './notes.js';
 import { collectWaitMs, interrupting, isClosed, plan, type Rule, ruleOf } from './overlap.js';
+import type { Pacer } from './Pacer.js';
 import { pause } from './pause.js';
 import { Run, type RunLimit } from './Run.js';
 import { Session } from './Session.js';
+import type { SendRecord, UnknownSends } from './sends.js';
 import type { Hearer, TurnSetup, Work } from './setup.js';
 
 /**
@@ -119,6 +121,34 @@ export class MessageTurn implements Way, Hearer {
     const name = `${chat}:${id ?? this.mark}`;
     // Of other messages the replies are others.
     return newest === undefined ? name : `${name}+${newest.message.id ?? newest.seq}`;
+  }
+
+  get pacer(): Pacer | undefined {
+    return this.#setup.pacer;
+  }
+
+  get prior(): readonly SendRecord[] | undefined {
+    // What an interrupted run sent was for other messages.
+    return this.#wasInterrupted ? undefined : this.#session?.sentBy(this.mark);
+  }
+
+  get isRecorded(): boolean {
+    return this.#setup.unknownSends !== undefined;
+  }
+
+  get unknownSends(): UnknownSends {
+    return this.#setup.unknownSends ?? 'resend';
+  }
+
+  unknown(_reply: Reply, did: 'resent' | 'dropped'): void {
+    this.#setup.unknownSend(this.#work.ticket.key, this.#own(), did);
+  }
+
+  async record(log: readonly SendRecord[]): Promise<void> {
+    const session = this.#session!;
+    session.touch();
+    const also = this.#also.length === 0 ? {} : { also: seqsOf(this.#also) };
+    await session.record(this.#setup.store, this.#message!.chat, this.#turn!.fence, { of: this.mark, ...also, log });
   }
 
   /** Resolves when the message has ended here. Never rejects. */
@@ -491,6 +521,10 @@ export class MessageTurn implements Way, Hearer {
   async #report(): Promise<void> {
     const attempt = this.#attempt;
     await attempt?.flush()?.catch(() => {});
+    const sends = attempt?.sends ?? [];
+    attempt?.beginHooks();
+    // The next attempt sends no more what this one has sent. If that cannot be recorded, it is sent again.
+    if (sends.some(([state]) => state !== 'failed')) await this.record(sends).catch(() => {});
     await this.#setup.failed(this.#error, attempt, this.#work);
     await attempt?.flush()?.catch(() => {});
   }

@@ -5,6 +5,7 @@ import { draining } from './draining.js';
 import { overlap } from './overlap.js';
 import { parking } from './parking.js';
 import { schedules } from './schedules.js';
+import { sending } from './sending.js';
 
 /** One fact of a bot, for any test runner: call `run`. */
 export interface BotTest {
@@ -20,6 +21,7 @@ const FACTS: Record<string, (lab: BotLab) => Promise<void>> = {
   ...overlap,
   ...calls,
   ...parking,
+  ...sending,
 };
 
 /** What a Bot does on any backend, beside what its coordinator promises: call `run` of each. */
