@@ -19,6 +19,7 @@ import { RESERVED } from '../pipeline/reserved.js';
 import type { Hearer, TurnSetup, Work } from '../pipeline/setup.js';
 import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
+import { MemoryStateStore } from '../state/MemoryStateStore.js';
 import type { StateStore } from '../state/state-store.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { announce } from './announce.js';
@@ -35,6 +36,7 @@ import { BOT_EVENTS, type BotEvents } from './events.js';
 import { type AnyFlow, Flow } from './flow.js';
 import { type Health, probe, refusal } from './health.js';
 import { Handling } from './holding.js';
+import { LocalLine } from './LocalLine.js';
 import type { Match, OfKind } from './match.js';
 import type { Middleware } from './middleware.js';
 import { type BotOptions, backoff, checkOptions, type ErrorHook } from './options.js';
@@ -97,7 +99,11 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   readonly #store: StateStore;
   readonly #handling: Handling;
   readonly #setup: TurnSetup;
+  /** For the bot's own messages. */
   readonly #take: Take;
+  /** For what comes from the platform. */
+  readonly #takeIncoming: Take;
+  readonly #local: LocalLine | undefined;
   #health: Health = 'new';
   /** What was taken over before the provider could send. Undefined once it can. */
   #early: Work[] | undefined = [];
@@ -135,6 +141,9 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     this.#store = stateOf(options);
     this.#handling = this.#makeHandling();
     this.#setup = this.#makeSetup();
+    this.#local = options.onUnavailable === 'local' ? this.#makeLocal() : undefined;
+    this.#takeIncoming =
+      this.#local?.behind(this.#take, ({ chat, id }) => this.#events.emit('local', { chat, id })) ?? this.#take;
     this.#broadcasts = this.#makeBroadcasts();
     this.#script.job(BROADCAST, this.#broadcasts.handle);
     this.#coordinator.on('parked', ({ key, id, error }) => {
@@ -303,10 +312,9 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   }
 
   async #reach(chat: string, note: string): Promise<boolean> {
-    if (this.#mail !== undefined) return this.#mail.tell(chat, note);
     const hearer = this.#running.get(chat);
     hearer?.hear(note);
-    return hearer !== undefined;
+    return hearer !== undefined || (this.#mail?.tell(chat, note) ?? false);
   }
 
   /** Joins the mesh and begins to take messages in. Idempotent. If it rejects, the Bot is stopped. */
@@ -361,7 +369,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     if (this.#stopped !== undefined || this.#stopping.signal.aborted) {
       return refuse('stopped', 'The bot is stopping and takes nothing in.');
     }
-    return this.#take(message);
+    return this.#takeIncoming(message);
   };
 
   async #start(): Promise<void> {
@@ -372,12 +380,14 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       await checkFresh(this.#scopes);
       await this.#prepareSchedules();
       if (!this.#provider.exclusive) this.#adopt(true);
+      await this.#local?.start();
       await this.#coordinator.start();
       if (this.#provider.exclusive) this.#exclusive = this.#runExclusive();
       else await this.#provider.start(this.#intake);
     } catch (error) {
       this.#stopping.abort();
       this.#health = 'stopped';
+      await this.#local?.stop(0, this.#stopping.signal);
       await this.#leave();
       throw error;
     }
@@ -411,7 +421,8 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
 
   #status(): Health {
     const isStandby = this.#health === 'ready' && this.#provider.exclusive === true && !this.#isConnected;
-    return isStandby ? 'standby' : this.#health;
+    if (isStandby) return 'standby';
+    return this.#health === 'unavailable' && this.#local !== undefined ? 'local' : this.#health;
   }
 
   /** No more will come: what is in hand is handled, however long it takes. */
@@ -434,7 +445,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     if (this.#passesOn) this.#mail?.passWaiting();
     this.#serveSchedules(false);
     await this.#within(drainMs, this.#exclusive ?? this.#attempt('provider.stop()', () => this.#provider.stop()));
-    await this.#drained;
+    await Promise.all([this.#drained, this.#local?.stop(drainMs, this.#hurry.signal)]);
     await this.#leave();
     if (this.#exclusive === undefined) {
       await this.#within(
@@ -559,6 +570,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     const runScript = (ctx: Context): unknown => this.#script.run(ctx);
     return {
       coordinator: this.#coordinator,
+      isLocal: false,
       isDurable: this.#inbox !== undefined,
       mail: this.#mail,
       passesOn: this.#passesOn,
@@ -586,6 +598,12 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       progressed: (progress) => this.#events.emit('progress', progress),
       dropped: ({ ticket }, why) => this.#log(`botmesh: a message of chat ${ticket.key} is given up: ${why}.`),
     };
+  }
+
+  #makeLocal(): LocalLine {
+    const { chat } = this.#scopes;
+    const store = new MemoryStateStore();
+    return new LocalLine(this.#setup, chat.isPlain ? store : new RuledStore(store, chat));
   }
 
   #makePacer(): Pacer | undefined {

@@ -117,6 +117,14 @@ export class Context<S extends object = ChatState, U extends object = ChatState,
   }
 
   /**
+   * True when the backend is away and `onUnavailable` is `local`: other replicas may handle messages of this chat at the
+   * same time, and `ctx.state` is this process's own, begun empty and forgotten afterwards.
+   */
+  get isLocal(): boolean {
+    return this.#attempt.isLocal;
+  }
+
+  /**
    * Hears what `bot.steer` sends to this chat, from whichever replica, until the returned function is called or the handler
    * has ended. What came since the turn began is kept for the first listener.
    */

@@ -1,5 +1,6 @@
 import type { Ended, Named } from '../pipeline/fate.js';
 import type { Progress } from '../pipeline/setup.js';
+import type { LocalMessage } from './LocalLine.js';
 
 /** What a Bot tells about the messages that this replica handles, by event name. */
 export interface BotEvents {
@@ -10,6 +11,8 @@ export interface BotEvents {
   ended: Ended;
   /** A reply of which nobody knows whether it left before was sent again, or dropped: see `onUnknownSend`. */
   unknownSend: UnknownSend;
+  /** The backend is away, and this process took a message in alone: see `onUnavailable`. */
+  local: LocalMessage;
   /** A handler called `ctx.progress`. */
   progress: Progress;
 }
@@ -22,5 +25,6 @@ export interface UnknownSend extends Named {
 export const BOT_EVENTS: { readonly [Event in keyof BotEvents]: true } = {
   ended: true,
   unknownSend: true,
+  local: true,
   progress: true,
 };

@@ -53,6 +53,11 @@ export interface BotOptions<S extends object = any, U extends object = any, G ex
    * `interrupt`, `latest` or `reject`; or one for each kind of message. Default `serial`.
    */
   overlap?: Overlap | OverlapByKind;
+  /**
+   * What becomes of a message while the backend is away: `refuse` it, so that the platform delivers it again, or handle it
+   * at once, `local`, in the order of this process alone and without the state of its chat. Default `refuse`.
+   */
+  onUnavailable?: 'refuse' | 'local';
   /** How fast replies may leave, over all replicas. Default: as fast as the platform takes them. */
   rates?: Rates;
   /**
@@ -96,6 +101,7 @@ const NAMES: { [Name in keyof Required<BotOptions>]: true } = {
   maxProgressMs: true,
   graceMs: true,
   overlap: true,
+  onUnavailable: true,
   rates: true,
   onUnknownSend: true,
   onRejected: true,
@@ -163,7 +169,10 @@ function checkPart(name: string, part: unknown, methods: readonly string[], what
   throw new ConfigError(`Bot: ${name} is ${kindOf(part)} without ${missing}(). Pass ${what}, or leave it out.`);
 }
 
-function checkSending({ rates, onUnknownSend }: BotOptions): void {
+function checkSending({ onUnavailable, rates, onUnknownSend }: BotOptions): void {
+  if (onUnavailable !== undefined && onUnavailable !== 'refuse' && onUnavailable !== 'local') {
+    throw new ConfigError(`Bot: onUnavailable is ${String(onUnavailable)}. Pass 'refuse' or 'local', or leave it out.`);
+  }
   if (onUnknownSend !== undefined && onUnknownSend !== 'resend' && onUnknownSend !== 'drop') {
     throw new ConfigError(`Bot: onUnknownSend is ${String(onUnknownSend)}. Pass 'resend' or 'drop', or leave it out.`);
   }

@@ -65,6 +65,11 @@ export class Attempt {
     return this.#steering;
   }
 
+  /** Whether the backend is away, and the chat's order is this process's own. */
+  get isLocal(): boolean {
+    return this.#way.isLocal;
+  }
+
   /** Says that the handler goes on well. */
   progress(note: string): void {
     if (!this.#isClosed) this.#way.progress(note);
@@ -106,6 +111,7 @@ export class Attempt {
 
 /** What an attempt is given along. */
 export interface Way extends Lane {
+  readonly isLocal: boolean;
   progress(note: string): void;
 }
 

@@ -35,6 +35,8 @@ export interface Progress extends Named {
 
 /** What all turns of a Bot share. */
 export interface TurnSetup {
+  /** Whether the backend is away, and this process goes by its own order. */
+  readonly isLocal: boolean;
   readonly coordinator: Coordinator;
   /** Whether the coordinator keeps messages. Otherwise they live and die with this process, and retries are made here. */
   readonly isDurable: boolean;

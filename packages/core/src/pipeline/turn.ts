@@ -123,6 +123,10 @@ export class MessageTurn implements Way, Hearer {
     return newest === undefined ? name : `${name}+${newest.message.id ?? newest.seq}`;
   }
 
+  get isLocal(): boolean {
+    return this.#setup.isLocal;
+  }
+
   get pacer(): Pacer | undefined {
     return this.#setup.pacer;
   }

@@ -2,6 +2,7 @@ import { type BotLab, type BotSubject, onBots } from './BotLab.js';
 import { beyondChats } from './beyond-chats.js';
 import { calls } from './calls.js';
 import { draining } from './draining.js';
+import { outages } from './outages.js';
 import { overlap } from './overlap.js';
 import { parking } from './parking.js';
 import { schedules } from './schedules.js';
@@ -22,6 +23,7 @@ const FACTS: Record<string, (lab: BotLab) => Promise<void>> = {
   ...calls,
   ...parking,
   ...sending,
+  ...outages,
 };
 
 /** What a Bot does on any backend, beside what its coordinator promises: call `run` of each. */
