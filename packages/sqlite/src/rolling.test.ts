@@ -70,7 +70,7 @@ beforeEach(() => {
 });
 
 afterEach(async () => {
-  await Promise.all(replicas.map((replica) => (replica.isGone ? undefined : replica.kill('SIGKILL'))));
+  await Promise.all(replicas.filter((replica) => !replica.isGone).map((replica) => replica.kill('SIGKILL')));
   rmSync(folder, { recursive: true, force: true });
 });
 

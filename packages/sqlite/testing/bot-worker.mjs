@@ -32,19 +32,21 @@ bot.use(async (ctx) => {
   const { chat, text } = ctx.message;
   note({ event: 'begun', chat, text, attempt: ctx.attempt });
   await sleep(5 + (Number(text) % 7) * 5);
-  ctx.state.sum = Number(ctx.state.sum ?? 0) + Number(text);
-  await ctx.reply(`${text} ${ctx.state.sum}`);
+  const sum = Number(ctx.state.sum ?? 0) + Number(text);
+  ctx.state.sum = sum;
+  await ctx.reply(`${text} ${sum}`);
 });
 bot.on('ended', ({ chat, id, how }) => note({ event: 'ended', chat, id, how }));
 bot.handleSignals({ drainMs: 5_000 });
 
-process.on('message', async (message) => {
+async function receive(message) {
   try {
     if (intake === undefined) throw Object.assign(new Error('not connected'), { code: 'not-started' });
     process.send?.({ id: message.id, answer: await intake(message) });
   } catch (error) {
     process.send?.({ id: message.id, refused: error.code ?? String(error) });
   }
-});
+}
+process.on('message', (message) => void receive(message));
 await bot.start();
 process.send?.({ started: true });
