@@ -562,7 +562,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
 
   #makeHandling(): Handling {
     const { chat, rulesOf } = this.#scopes;
-    return new Handling({ coordinator: this.#coordinator, store: this.#store, rulesOf }, chat);
+    return new Handling({ coordinator: this.#coordinator, store: this.#store, clock: this.#clock, rulesOf }, chat);
   }
 
   #makeSetup(): TurnSetup {

@@ -151,7 +151,7 @@ export class Context<S extends object = ChatState, U extends object = ChatState,
    * finds some of what it did. A key that is held for long keeps others waiting for as long: `maxTurnMs` limits it.
    *
    * @throws BadInputError for a key that comes before one that is held, or `user` where nobody wrote the message
-   * @throws LeaseLostError or CoordinationUnavailableError when it cannot be had
+   * @throws what the signal aborts with, when it does meanwhile; an outage of the backend is waited out
    */
   hold<const K extends string>(key: K): Promise<HeldBy<K, U, G>>;
   hold<const K extends readonly [string, string, ...string[]]>(

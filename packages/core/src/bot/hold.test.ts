@@ -90,6 +90,15 @@ const add = (held: Held<Account>): number => {
   return held.state.points;
 };
 
+function isHeld(turn: { assertHeld(): void }): boolean {
+  try {
+    turn.assertHeld();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 describe('ctx.hold', () => {
   test('two chats of one user have the user’s key one after the other, and no change is lost', async () => {
     const lab = new Lab();
@@ -247,6 +256,30 @@ describe('ctx.hold', () => {
     expect(seen).toEqual(['a', 'a', 'b']);
   });
 
+  test('a key asked for beside another one is not had before it: nobody is kept waiting by a key that is not used', async () => {
+    const lab = new Lab();
+    await lab.run(async () => {
+      const { provider } = await lab.replica((bot) => {
+        bot.when('one by one', async (ctx) => {
+          await ctx.hold('a');
+          await lab.clock.sleep(100);
+          await ctx.hold('b');
+          await ctx.reply('done');
+        });
+        bot.use(async (ctx) => {
+          await Promise.all([ctx.hold('a'), ctx.hold('b')]);
+          await ctx.reply('done');
+        });
+      });
+      await provider.receive({ chat: '1', text: 'one by one' });
+      await lab.clock.sleep(50);
+      await provider.receive({ chat: '2', text: 'side by side' });
+      await lab.clock.sleep(1_000);
+
+      expect(lab.sent).toHaveLength(2);
+    });
+  });
+
   test('a handler that hangs holds its keys no longer than maxTurnMs', async () => {
     const lab = new Lab();
     await lab.run(async () => {
@@ -346,6 +379,42 @@ describe('ctx.hold', () => {
 
       expect([seed, lab.texts('k'), begun]).toEqual([seed, ['b 1'], ['a', 'b']]);
     }
+  });
+
+  test('a hold that is lost while the chat’s turn is not ends the attempt all the same', async () => {
+    const seen: { isAborted: boolean; isTurnHeld: boolean; wasRefused: boolean }[] = [];
+    // Only one part of the mesh is cut off: in one of these runs it is the key's, and not the chat's.
+    for (let shard = 0; shard < 4; shard++) {
+      const lab = new Lab(1, 4);
+      await lab.run(async () => {
+        const held = gate();
+        const set = (bot: Bot<ChatState, Account, Account>) =>
+          bot.use(async (ctx) => {
+            const user = await ctx.hold('user');
+            held.open();
+            if (ctx.attempt === 1) await lab.clock.sleep(20_000);
+            add(user);
+            const wasRefused = await ctx.reply('x').then(
+              () => false,
+              () => true,
+            );
+            seen.push({ isAborted: ctx.signal.aborted, isTurnHeld: isHeld(ctx.turn), wasRefused });
+          });
+        const { provider, coordinator } = await lab.replica(set);
+        await provider.receive({ chat: 'k', from: 'ana', text: 'x' });
+        await held.opened;
+        lab.mesh.rigOf(coordinator).links[shard]!.cut();
+        await lab.clock.sleep(40_000);
+        lab.mesh.rigOf(coordinator).links[shard]!.heal();
+        await lab.clock.sleep(60_000);
+        await lab.settled();
+
+        expect(await lab.points('user:ana')).toBe(1);
+        expect(lab.texts('k')).toEqual(['x']);
+      });
+    }
+
+    expect(seen).toContainEqual({ isAborted: true, isTurnHeld: true, wasRefused: true });
   });
 
   // Each handler asks for two to four of six keys, in any order of naming.

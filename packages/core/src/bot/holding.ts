@@ -49,12 +49,15 @@ export class Handling {
       const { data, flow } = attempt.session;
       refuse(notPlain(data, 'ctx.state') ?? notPlain(flow?.state ?? {}, 'c.state'));
       await this.#rules.check(data);
-      // Lost with a hold: what was done under it is not known to be alone.
+      // Lost with a hold: what was done under it is not known to be alone. And with a turn that is lost the message comes
+      // again: it may not be done already.
       attempt.signal.throwIfAborted();
+      attempt.turn.assertHeld();
       // What it did under its keys is not to be done again, should its replica die before it is marked as handled.
       if (await holds.save()) attempt.session.touch();
     } finally {
-      await holds.release();
+      // Not waited for: until the chat's state is saved too, time may only run out.
+      void holds.release();
     }
   }
 }
@@ -63,8 +66,8 @@ function refuse(problem: string | undefined): void {
   if (problem !== undefined) throw new BadInputError(`${problem}: expected plain JSON data.`);
 }
 
-async function fail(ctx: Context, error: unknown): Promise<never> {
-  await holdsOf(ctx)?.release();
+function fail(ctx: Context, error: unknown): never {
+  void holdsOf(ctx)?.release();
   throw error;
 }
 

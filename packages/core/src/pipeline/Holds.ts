@@ -1,7 +1,9 @@
 import type { ChatTurn, Coordinator } from '../coordination/types.js';
-import { BadInputError, LeaseLostError } from '../errors.js';
+import { BadInputError, CoordinationUnavailableError, LeaseLostError } from '../errors.js';
 import type { StateRules } from '../state/StateRules.js';
 import type { StateStore } from '../state/state-store.js';
+import type { Clock } from '../time/clock.js';
+import { pause } from './pause.js';
 import { isPlainObject, kindOf, notPlain } from './plain-data.js';
 import { holdKey } from './reserved.js';
 
@@ -9,6 +11,8 @@ type Data = Record<string, unknown>;
 
 /** The format of what is stored under a key. */
 const HELD_VERSION = 1;
+
+const RETRY_MS = 1_000;
 
 interface StoredHeld {
   readonly v: typeof HELD_VERSION;
@@ -29,6 +33,7 @@ export interface Held<T extends object = Data> {
 export interface HoldsSetup {
   readonly coordinator: Coordinator;
   readonly store: StateStore;
+  readonly clock: Clock;
   readonly rulesOf: (key: string) => StateRules;
 }
 
@@ -100,14 +105,29 @@ export class Holds {
   /** Lets all go, the last taken first. What is on its way is let go when it comes. Never rejects. */
   async release(): Promise<void> {
     this.#isOver = true;
-    for (const { turn } of this.#held.splice(0).reverse()) await turn.release();
+    // Called in that order, and waited for together: they share a round trip.
+    const held = this.#held.splice(0).reverse();
+    await Promise.all(held.map(({ turn }) => turn.release()));
+  }
+
+  /** Waits for its place, also across outages: as long as the chat's turn is held, there is time. */
+  async #acquire(key: string): Promise<ChatTurn> {
+    const { coordinator, clock } = this.#setup;
+    for (;;) {
+      if (this.#isOver) throw over();
+      try {
+        const ticket = await coordinator.reserve(key);
+        return await coordinator.acquireTurn(ticket, { signal: this.#signal });
+      } catch (error) {
+        if (this.#signal.aborted || !mayPass(error)) throw error;
+      }
+      await pause(clock, RETRY_MS, this.#signal);
+    }
   }
 
   async #take(key: string): Promise<HeldKey> {
-    const { coordinator, store, rulesOf } = this.#setup;
-    if (this.#isOver) throw over();
-    const ticket = await coordinator.reserve(holdKey(key));
-    const turn = await coordinator.acquireTurn(ticket, { signal: this.#signal });
+    const { store, rulesOf } = this.#setup;
+    const turn = await this.#acquire(holdKey(key));
     try {
       if (this.#isOver) throw over();
       const held = await HeldKey.load(key, turn, store, rulesOf(key));
@@ -178,6 +198,12 @@ export class HeldKey implements Held {
     const stored: StoredHeld = { v: HELD_VERSION, data: this.#data, ...(version === 0 ? {} : { version }) };
     return store.save(holdKey(this.key), stored, this.fence);
   }
+}
+
+/** Whether a new place may be had later: the backend is away, or the place was lost with an epoch. */
+function mayPass(error: unknown): boolean {
+  if (error instanceof LeaseLostError) return error.reason === 'superseded' || error.reason === 'expired';
+  return error instanceof CoordinationUnavailableError;
 }
 
 function refuse(key: string, held: string): never {
