@@ -35,14 +35,26 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'a key is granted although another replica holds it',
     rule: '',
-    patches: [{ file: OPERATIONS, find: 'queue.push(entry);', replace: 'queue.push(entry); hold(step, entry);' }],
+    patches: [
+      {
+        file: OPERATIONS,
+        find: 'queue.push(entry);\n    step.fresh',
+        replace: 'queue.push(entry); hold(step, entry);\n    step.fresh',
+      },
+    ],
     promises: [1, 17],
     simulation: true,
   },
   {
     name: 'a reservation goes before those that wait',
     rule: '',
-    patches: [{ file: OPERATIONS, find: 'queue.push(entry);', replace: 'queue.splice(1, 0, entry);' }],
+    patches: [
+      {
+        file: OPERATIONS,
+        find: 'queue.push(entry);\n    step.fresh',
+        replace: 'queue.splice(1, 0, entry);\n    step.fresh',
+      },
+    ],
     promises: [2],
     simulation: true,
   },
@@ -273,7 +285,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: TICKETS,
-        find: "if (place.stage === 'open' || place.stage === 'waiting')\n            this.#give(place, 'withdraw');",
+        find: "if (place.stage === 'open' || place.stage === 'waiting')\n            this.#give(place, { how: 'withdraw' });",
         replace: '',
       },
     ],
@@ -328,7 +340,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'a leader that resigns tells nobody',
     rule: '',
-    patches: [{ file: HELD, find: 'return this.giveBack(false);', replace: 'return Promise.resolve();' }],
+    patches: [{ file: HELD, find: "return this.giveBack({ how: 'done' });", replace: 'return Promise.resolve();' }],
     promises: [19],
   },
   {
@@ -396,7 +408,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: QUEUES,
-        find: 'step.record.parked.push({ key: entry.key, seq: entry.seq, id: message.id, body: message.body, attempts });',
+        find: 'step.record.parked.set(seq, { key, seq, id, body, attempts, error });',
         replace: '',
       },
     ],
