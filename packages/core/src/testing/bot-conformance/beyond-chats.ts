@@ -69,8 +69,9 @@ export const beyondChats: Record<string, (lab: BotLab) => Promise<void>> = {
       bot.use(async (ctx) => {
         const user = await ctx.hold('user');
         if (ctx.message.text === 'hang' && ctx.attempt === 1) await self.hang();
-        user.state.count = Number(user.state.count ?? 0) + 1;
-        await ctx.reply(`${ctx.message.text} ${user.state.count}`);
+        const count = Number(user.state.count ?? 0) + 1;
+        user.state.count = count;
+        await ctx.reply(`${ctx.message.text} ${count}`);
       });
     };
     const [a, b] = [await lab.bot(set), await lab.bot(set)];
@@ -83,7 +84,12 @@ export const beyondChats: Record<string, (lab: BotLab) => Promise<void>> = {
     a.crash();
     await lab.until(2 * lab.takenOverMs, () => lab.sent.length === 2, 'both replies');
 
-    claimEqual(lab.sent.map(({ text }) => text.split(' ')[1]).toSorted(), ['1', '2'], 'the counts');
+    const counts = lab.sent.map(({ text }) => Number(text.split(' ')[1]));
+    claimEqual(
+      counts.toSorted((x, y) => x - y),
+      [1, 2],
+      'the counts',
+    );
   },
 
   'a broadcast reaches every chat, and is run once however often it is called': async (lab) => {
