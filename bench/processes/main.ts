@@ -1,7 +1,7 @@
 import { loadavg } from 'node:os';
-import { shown, table } from '../lib/table.js';
+import { row, shown, table } from '../lib/table.js';
 import { loads } from './loads.js';
-import { FULL, measure, QUICK } from './measure.js';
+import { FULL, measure, QUICK, type Series } from './measure.js';
 import { type Row, rows } from './report.js';
 import type { Backend } from './subject.js';
 
@@ -17,16 +17,20 @@ export async function benchProcesses(backend: Backend, { isQuick, only }: Wanted
   const startedMs = performance.now();
   const loadBefore = load1();
   const chosen = loads.filter(({ name }) => only.length === 0 || only.includes(name));
-  const all = await measure(backend, chosen, effort);
+  console.log(`\n${backend.name}: load ${loadBefore} before; ${effort.rounds} rounds, interleaved.\n`);
+  console.log(table(['what', 'who', 'median (min..max)', 'ratio (min..max)', 'goal'], []));
+  const all: Series[] = [];
+  for (const load of chosen) {
+    const series = await measure(backend, load, effort);
+    // At once: all of it takes minutes.
+    for (const line of rows(backend, series)) console.log(row(cells(line)));
+    all.push(...series);
+  }
   const lines = rows(backend, all);
   const wrong = all.map(({ load, subject, overlaps, disorder, losses, errors }) => ({
     ...{ load: load.name, who: subject.name, isOurs: subject.isOurs, overlaps, disorder, losses, errors },
   }));
 
-  console.log(
-    `\n${backend.name}: load ${loadBefore} before, ${load1()} after; ${effort.rounds} rounds, interleaved.\n`,
-  );
-  console.log(table(['what', 'who', 'median (min..max)', 'ratio (min..max)', 'goal'], lines.map(cells)));
   console.log('');
   console.log(
     table(

@@ -27,23 +27,20 @@ export interface Series extends Violations {
   readonly errors: readonly string[];
 }
 
-/** Measures every subject of a backend under the given loads, all in turn within a round. */
-export async function measure(backend: Backend, loads: readonly Load[], effort: Effort): Promise<Series[]> {
-  const all: Series[] = [];
-  for (const load of loads) {
-    const subjects = backend.subjects.filter((subject) => subject.loads?.includes(load.name) ?? true);
-    const runs: Run[][] = subjects.map(() => []);
-    for (let round = 0; round < Math.min(effort.rounds, load.rounds ?? effort.rounds); round++) {
-      for (let turn = 0; turn < subjects.length; turn++) {
-        // Each round begins with another one: no place in the row is always somebody's.
-        const at = (turn + round) % subjects.length;
-        const runMs = load.kind === 'held' ? effort.heldMs : effort.runMs;
-        runs[at]!.push(await run(backend, subjects[at]!, load, { runMs, warmMs: effort.warmMs }));
-      }
+/** Measures every subject of a backend under one load, all in turn within a round. */
+export async function measure(backend: Backend, load: Load, effort: Effort): Promise<Series[]> {
+  const { warmMs } = effort;
+  const runMs = load.kind === 'held' ? effort.heldMs : effort.runMs;
+  const subjects = backend.subjects.filter((subject) => subject.loads?.includes(load.name) ?? true);
+  const runs: Run[][] = subjects.map(() => []);
+  for (let round = 0; round < Math.min(effort.rounds, load.rounds ?? effort.rounds); round++) {
+    for (let turn = 0; turn < subjects.length; turn++) {
+      // Each round begins with another one: no place in the row is always somebody's.
+      const at = (turn + round) % subjects.length;
+      runs[at]!.push(await run(backend, subjects[at]!, load, { runMs, warmMs }));
     }
-    all.push(...subjects.map((subject, at) => seriesOf(load, subject, runs[at]!)));
   }
-  return all;
+  return subjects.map((subject, at) => seriesOf(load, subject, runs[at]!));
 }
 
 function seriesOf(load: Load, subject: Subject, runs: readonly Run[]): Series {

@@ -28,7 +28,7 @@ function replicas(sql: Sql, nowMs: number): StoreView['replicas'] {
     'SELECT epoch, replica_id, beat, replaced, (SELECT count(*) FROM entry WHERE owner = epoch) AS tickets FROM replica ORDER BY epoch',
   );
   return rows.map((row) => ({
-    replicaId: row.replica_id as string,
+    replicaId: fromColumn(row.replica_id as string),
     epoch: row.epoch as number,
     beatAgeMs: nowMs - (row.beat as number),
     replaced: row.replaced === 1,
