@@ -22,6 +22,7 @@ const MAY_IMPORT = {
     'time/',
     'coordination/types.ts',
     'coordination/MemoryCoordinator.ts',
+    'coordination/events.ts',
     'state/',
     'providers/',
     'pipeline/',
@@ -38,6 +39,9 @@ const MAY_USE_NODE = [
   'providers/webhook.ts',
   'providers/signature.ts',
 ];
+
+/** Packages that a user may install, loaded where they are first needed. */
+const MAY_LOAD = { 'bot/schedule/times.ts': ['croner'] };
 
 const ON_THE_CLOCK = ['bot/', 'coordination/', 'pipeline/', 'state/', 'testing/', 'time/'];
 const MAY_READ_TIME = ['time/clock.ts', 'coordination/replica-id.ts'];
@@ -127,6 +131,7 @@ function checkCore(file, specifier, target) {
     if (MAY_USE_NODE.includes(from)) return undefined;
     return `imports ${specifier}. Core runs on any platform; only ${MAY_USE_NODE.join(', ')} may use node:*`;
   }
+  if (MAY_LOAD[from]?.includes(specifier)) return undefined;
   if (target === undefined) return `imports ${specifier}. Core has no dependencies: write it here or do without`;
   if (!target.startsWith(CORE)) return `imports ${specifier}, outside packages/core/src. Move what is shared into src`;
   const to = target.slice(CORE.length);

@@ -391,7 +391,7 @@ describe('packages/core/README.md', () => {
     ['a bot', 'packages/core/src/bot/options.ts', 'BotOptions'],
     ['a coordinator', 'packages/core/src/coordination/options.ts', 'CoordinatorOptions'],
   ])('has every option of %s, and none that does not exist', (what, file, name) => {
-    const [, members = ''] = new RegExp(`interface ${name} \\{(.*?)^\\}`, 'ms').exec(read(file)) ?? [];
+    const [, members = ''] = new RegExp(`interface ${name}(?:<.*?>)? \\{(.*?)^\\}`, 'ms').exec(read(file)) ?? [];
     const options = [...members.matchAll(/^ {2}(\w+)\??:/gm)].map(([, option]) => option);
     const [, table = ''] = new RegExp(`^## Options of ${what}$(.*?)(?=^## )`, 'ms').exec(prose) ?? [];
     const explained = [...table.matchAll(/^\| `(\w+)`/gm)].map(([, option]) => option);

@@ -1,7 +1,14 @@
 // Runs in a folder whose node_modules hold the (patched) package. Prints what turned red, as one line of JSON.
-import { coordinatorConformance, inboxConformance, memorySubject } from '@botmesh/core/testing';
+import {
+  coordinatorConformance,
+  inboxConformance,
+  mailroomConformance,
+  memoryStoreLab,
+  memorySubject,
+  storeConformance,
+} from '@botmesh/core/testing';
 
-const { promises, seeds } = JSON.parse(process.argv[2]);
+const { promises, facts, seeds } = JSON.parse(process.argv[2]);
 const red = [];
 const note = (error) => String(error?.message ?? error).slice(0, 200);
 process.on('unhandledRejection', () => {});
@@ -9,10 +16,15 @@ process.on('uncaughtException', (error) => {
   red.push({ promise: -1, title: 'an error that nobody caught', why: note(error) });
 });
 
-const tests = [...coordinatorConformance(memorySubject()), ...inboxConformance(memorySubject())];
+const store = { name: 'memory', open: memoryStoreLab, can: ['moveClock', 'restart', 'wipe', 'snapshot'] };
+const tests = [
+  ...coordinatorConformance(memorySubject()),
+  ...inboxConformance(memorySubject()),
+  ...[...mailroomConformance(memorySubject()), ...storeConformance(store)].map((test) => ({ ...test, promise: -2 })),
+];
 let green = 0;
 for (const test of tests) {
-  if (promises !== 'all' && !promises.includes(test.promise)) continue;
+  if (promises !== 'all' && !promises.includes(test.promise) && !facts.includes(test.title)) continue;
   // A broken rule may make a test wait in real time for ever.
   const limit = new Promise((_, reject) => setTimeout(() => reject(new Error('no end within 5 s')), 5_000).unref());
   try {
@@ -21,7 +33,9 @@ for (const test of tests) {
   } catch (error) {
     red.push({ promise: test.promise, title: test.title, why: note(error) });
     // One for each promise is enough.
-    if (promises !== 'all' && promises.every((promise) => red.some((each) => each.promise === promise))) break;
+    const isRed = (promise) => red.some((each) => each.promise === promise);
+    const isFound = (title) => red.some((each) => each.title === title);
+    if (promises !== 'all' && promises.every(isRed) && facts.every(isFound)) break;
   }
 }
 

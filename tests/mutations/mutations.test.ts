@@ -24,6 +24,12 @@ test('every promise is seen red by some rule switched off', () => {
   expect(numbers.filter((number) => !seen.has(number))).toEqual([]);
 });
 
+test('every rule switched off names a test that must turn red', () => {
+  const without = MUTATIONS.filter(({ promises, facts = [] }) => promises.length + facts.length === 0);
+
+  expect(without).toEqual([]);
+});
+
 test('the page of all controls is up to date: node tests/dist/mutations/write-page.js', () => {
   const page = readFileSync(`${root}/docs/mutation-controls.md`, 'utf8');
 
@@ -54,14 +60,16 @@ function inLine<T>(at: number, task: () => Promise<T>): Promise<T> {
 }
 
 describe.concurrent('switched off:', () => {
-  for (const [at, { name, patches, promises, simulation }] of MUTATIONS.entries()) {
+  for (const [at, { name, patches, promises, facts = [], simulation }] of MUTATIONS.entries()) {
     test(name, async () => {
-      const { red, found, ms } = await inLine(at, () => runPatched(patches, promises, simulation ? SEEDS : 0));
+      const { red, found, ms } = await inLine(at, () => runPatched(patches, promises, simulation ? SEEDS : 0, facts));
       const caught = promises.filter((promise) => red.some((each) => each.promise === promise));
+      const shown = facts.filter((title) => red.some((each) => each.title === title));
       const seed = found === undefined ? '' : `, seed ${found.seed}`;
-      console.log(`${name}: caught by promise ${caught.join(', ')}${seed} in ${(ms / 1000).toFixed(1)} s`);
+      console.log(`${name}: caught by ${[...caught, ...shown].join(', ')}${seed} in ${(ms / 1000).toFixed(1)} s`);
 
       expect(caught).toEqual([...promises]);
+      expect(shown).toEqual([...facts]);
       if (simulation) expect(found, 'the seed that found it').toBeDefined();
     }, 600_000);
   }

@@ -15,17 +15,18 @@ export interface Outcome {
   readonly ms: number;
 }
 
-/** Runs the suites' tests of `promises`, and `seeds` simulations, against a copy of the built core with `patches`. */
+/** Runs the suites' tests of `promises`, those with the titles `facts`, and `seeds` simulations, against a copy of the built core with `patches`. */
 export async function runPatched(
   patches: readonly Patch[],
   promises: readonly number[] | 'all',
   seeds: number,
+  facts: readonly string[] = [],
 ): Promise<Outcome> {
   const folder = mkdtempSync(join(tmpdir(), 'botmesh-mutation-'));
   try {
     prepare(folder, patches);
     const startedMs = performance.now();
-    const printed = await node(folder, JSON.stringify({ promises, seeds }));
+    const printed = await node(folder, JSON.stringify({ promises, facts, seeds }));
     return { ...(JSON.parse(printed) as Omit<Outcome, 'ms'>), ms: performance.now() - startedMs };
   } finally {
     rmSync(folder, { recursive: true, force: true });

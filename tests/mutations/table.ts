@@ -7,6 +7,8 @@ export interface Mutation {
   readonly patches: readonly Patch[];
   /** The promises of which at least one test must turn red, each of them. 0: the suite's tests of odd input. */
   readonly promises: readonly number[];
+  /** Titles of other tests that must turn red, each of them: of a Mailroom, or of a store step by step. */
+  readonly facts?: readonly string[];
   /** Whether random schedules must find it as well. */
   readonly simulation?: true;
 }
@@ -33,14 +35,26 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'a key is granted although another replica holds it',
     rule: '',
-    patches: [{ file: OPERATIONS, find: 'queue.push(entry);', replace: 'queue.push(entry); hold(step, entry);' }],
+    patches: [
+      {
+        file: OPERATIONS,
+        find: 'queue.push(entry);\n    step.fresh',
+        replace: 'queue.push(entry); hold(step, entry);\n    step.fresh',
+      },
+    ],
     promises: [1, 17],
     simulation: true,
   },
   {
     name: 'a reservation goes before those that wait',
     rule: '',
-    patches: [{ file: OPERATIONS, find: 'queue.push(entry);', replace: 'queue.splice(1, 0, entry);' }],
+    patches: [
+      {
+        file: OPERATIONS,
+        find: 'queue.push(entry);\n    step.fresh',
+        replace: 'queue.splice(1, 0, entry);\n    step.fresh',
+      },
+    ],
     promises: [2],
     simulation: true,
   },
@@ -271,7 +285,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: TICKETS,
-        find: "if (place.stage === 'open' || place.stage === 'waiting')\n            this.#give(place, 'withdraw');",
+        find: "if (place.stage === 'open' || place.stage === 'waiting')\n            this.#give(place, { how: 'withdraw' });",
         replace: '',
       },
     ],
@@ -326,7 +340,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'a leader that resigns tells nobody',
     rule: '',
-    patches: [{ file: HELD, find: 'return this.giveBack(false);', replace: 'return Promise.resolve();' }],
+    patches: [{ file: HELD, find: "return this.giveBack({ how: 'done' });", replace: 'return Promise.resolve();' }],
     promises: [19],
   },
   {
@@ -394,7 +408,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: QUEUES,
-        find: 'step.record.parked.push({ key: entry.key, seq: entry.seq, id: message.id, body: message.body, attempts });',
+        find: 'step.record.parked.set(seq, { key, seq, id, body, attempts, error });',
         replace: '',
       },
     ],
@@ -546,5 +560,171 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
     promises: [29],
+  },
+  {
+    name: 'a message passed on counts as tried',
+    rule: '',
+    patches: [
+      { file: OPERATIONS, find: 'entry.fence = 0;\n    step.passing = entry;', replace: 'step.passing = entry;' },
+    ],
+    promises: [],
+    facts: ['a message passed on is not counted as tried'],
+  },
+  {
+    name: 'a message passed on comes back to the replica that cannot handle it',
+    rule: '',
+    patches: [{ file: QUEUES, find: ' && step.passing !== entry', replace: '' }],
+    promises: [],
+    facts: ['a message passed on is not counted as tried'],
+  },
+  {
+    name: 'whoever has a ticket may finish what waits in its key',
+    rule: '',
+    patches: [
+      {
+        file: OPERATIONS,
+        find: 'also.length > 0 && headOf(step, entry.key) === entry && isGranted(step, entry)',
+        replace: 'also.length > 0',
+      },
+    ],
+    promises: [],
+    facts: ['only the holder can finish messages that wait behind it'],
+  },
+  {
+    name: 'plain tickets behind a turn may be finished with it',
+    rule: '',
+    patches: [
+      { file: OPERATIONS, find: ' && entry !== head && entry.message !== null', replace: ' && entry !== head' },
+    ],
+    promises: [],
+    facts: ['plain tickets, unknown ones and the holder’s own do not end as messages behind a turn'],
+  },
+  {
+    name: 'messages finished with a turn are forgotten as if they were given up',
+    rule: '',
+    patches: [
+      {
+        file: OPERATIONS,
+        find: 'forget(step, key, entry.message, true)',
+        replace: 'forget(step, key, entry.message, false)',
+      },
+    ],
+    promises: [],
+    facts: ['messages finished together with a turn are done in the same step, whoever took them in'],
+  },
+  {
+    name: 'the former owner of a finished message is told by its next heartbeat only',
+    rule: '',
+    patches: [{ file: OPERATIONS, find: 'if (owner !== undefined && owner !== me)', replace: 'if (false)' }],
+    promises: [],
+    facts: ['messages finished together with a turn are done in the same step, whoever took them in'],
+  },
+  {
+    name: 'who finished a message of its own learns it by its next heartbeat only',
+    rule: '',
+    patches: [{ file: TICKETS, find: 'if (place?.isMessage && place.key === key)', replace: 'if (false)' }],
+    promises: [],
+    facts: ['messages finished together with a turn are done in the same step, whoever took them in'],
+  },
+  {
+    name: 'a reason for returning a message is not kept',
+    rule: '',
+    patches: [{ file: OPERATIONS, find: 'message.error = error ?? message.error;', replace: ';' }],
+    promises: [],
+    facts: ['a parked message shows the last reason that was given for returning it'],
+  },
+  {
+    name: 'a look shows what waits also behind a ticket that is not the head',
+    rule: '',
+    patches: [{ file: TRANSITIONS, find: 'if (queue?.at(0)?.seq !== seq)', replace: 'if (queue === undefined)' }],
+    promises: [],
+    facts: ['nothing waits behind a ticket that is not the head, nor for nothing'],
+  },
+  {
+    name: 'a note is forgotten when it was sent, heard of or not',
+    rule: '',
+    patches: [
+      {
+        file: TRANSITIONS,
+        find: 'const notes = me.notes.slice(0, NOTES_SHARE);',
+        replace: 'const notes = me.notes.slice(0, NOTES_SHARE); me.notes = me.notes.slice(NOTES_SHARE);',
+      },
+    ],
+    promises: [],
+    facts: ['a note reaches the holder once, also when the push is lost'],
+  },
+  {
+    name: 'a note waits for the next heartbeat of its holder',
+    rule: '',
+    patches: [
+      {
+        file: OPERATIONS,
+        find: "push(step, owner, { kind: 'look', epoch: owner.epoch });\n    return { seq, fence };",
+        replace: 'return { seq, fence };',
+      },
+    ],
+    promises: [],
+    facts: ['a note reaches the holder at once, and a later turn never'],
+  },
+  {
+    name: 'a note for one turn is told to a later one of the same ticket',
+    rule: '',
+    patches: [{ file: TRANSITIONS, find: ' && entry.fence < at', replace: '' }],
+    promises: [],
+    facts: ['a note is for the turn that it was left for, not for a later one of the same ticket'],
+  },
+  {
+    name: 'a note that overtakes the answer which names its ticket is lost',
+    rule: '',
+    patches: [{ file: TICKETS, find: 'this.#earlyNotes.push(note);', replace: ';' }],
+    promises: [],
+    facts: ['a note that overtakes the answer which names its ticket is kept'],
+  },
+  {
+    name: 'a replayed message stays parked as well',
+    rule: '',
+    patches: [{ file: OPERATIONS, find: 'record.parked.delete(op.seq);', replace: ';' }],
+    promises: [],
+    facts: ['a parked message that is replayed runs again, one that is dropped frees its id'],
+  },
+  {
+    name: 'the id of a dropped message stays taken',
+    rule: '',
+    patches: [{ file: OPERATIONS, find: 'step.record.taken.delete(idName(key, parked.id));', replace: ';' }],
+    promises: [],
+    facts: ['a parked message that is dropped frees its id'],
+  },
+  {
+    name: 'a slot of a shared pace costs nothing',
+    rule: '',
+    patches: [{ file: TRANSITIONS, find: 'pauseMs > 0 ? nextMs : nextMs + costMs', replace: 'nextMs' }],
+    promises: [],
+    facts: ['a shared pace is kept by all replicas together'],
+  },
+  {
+    name: 'a clock set back holds a pace up as long as it takes',
+    rule: '',
+    patches: [
+      {
+        file: TRANSITIONS,
+        find: 'Math.min(Math.max(record.paces.get(name) ?? 0, wallMs), latestMs)',
+        replace: 'Math.max(record.paces.get(name) ?? 0, wallMs)',
+      },
+    ],
+    promises: [],
+    facts: ['a clock set back holds no pace up for more than an hour'],
+  },
+  {
+    name: 'what is asked outside the batches goes on after the end',
+    rule: '',
+    patches: [
+      {
+        file: SEAT,
+        find: "this.#questions.end(new LeaseLostError('stopped'));",
+        replace: ';',
+      },
+    ],
+    promises: [],
+    facts: ['calls to a mailroom end with its stop, and reject after it'],
   },
 ];

@@ -50,6 +50,12 @@ export const NEEDED = [
   'seen: timeout',
   'seen: aborted',
   'seen: handover between replicas',
+  'seen: note',
+  'seen: finished behind a turn',
+  'seen: passed on',
+  'seen: passed what waits',
+  'seen: replay',
+  'seen: drop',
 ] as const;
 
 export function count(coverage: Coverage, name: string): void {

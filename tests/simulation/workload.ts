@@ -1,5 +1,6 @@
-import type { AdoptedMessage, ChatTurn, Leadership, Ticket } from '@botmesh/core/spi';
+import type { AdoptedMessage, Leadership, MailTurn, Ticket } from '@botmesh/core/spi';
 import { type Life, MAX_ATTEMPTS } from './Life.js';
+import { mailOf } from './Mail.js';
 import type { Belief, World } from './World.js';
 
 const HOT_KEYS = ['hot-0', 'hot-1'];
@@ -17,12 +18,21 @@ export async function work(life: Life): Promise<void> {
 }
 
 async function oneAct(life: Life): Promise<void> {
+  if (mailOf(life.world)?.chance(0.15)) return actByMail(life);
   const kind = life.world.below(100);
   if (kind < 40) return turn(life);
   if (kind < 46) return burst(life);
   if (kind < 78) return message(life);
   if (kind < 90) return lead(life);
   return tryLead(life);
+}
+
+async function actByMail(life: Life): Promise<void> {
+  try {
+    await mailOf(life.world)?.act(life, pickKey(life.world));
+  } catch (error) {
+    judge(life, 'mail', error, {});
+  }
 }
 
 function pickKey(world: World): string {
@@ -74,7 +84,7 @@ async function takeTurn(life: Life, ticket: Ticket): Promise<void> {
 
 interface Held extends Belief {
   readonly seq: number;
-  readonly turn: ChatTurn;
+  readonly turn: MailTurn;
 }
 
 interface Limits {
@@ -94,11 +104,13 @@ async function acquire(life: Life, ticket: Ticket, attempt: number): Promise<Hel
     const signal = world.chance(0.7) ? turn.signal : undefined;
     const held: Held = { life, key, seq, fence, signal, turn, assertHeld: () => turn.assertHeld() };
     watch(life, held);
+    mailOf(world)?.listen(life, turn);
     world.granted(held);
     mustHold(world, held);
     return held;
   } catch (error) {
-    const givenUp = judge(life, `acquireTurn ${key} ${seq}`, error, limits, asked);
+    const isExplained = mailOf(world)?.explains(life, key, seq, kindOf(error)) === true;
+    const givenUp = !isExplained && judge(life, `acquireTurn ${key} ${seq}`, error, limits, asked);
     const why = String(error);
     if (givenUp) world.record({ kind: 'withdrawn', at: world.now(), replica, key, seq });
     else world.record({ kind: 'lost', at: world.now(), replica, key, seq, why });
@@ -149,9 +161,11 @@ async function hold(life: Life, belief: Belief): Promise<void> {
 }
 
 /** Lets the turn go. A message that was held to the end is handled from then on. */
-async function letGo(life: Life, held: Held, how: 'ticket' | 'handled' | 'retry'): Promise<void> {
+async function letGo(life: Life, held: Held, how: 'ticket' | 'handled' | 'retry' | 'pass'): Promise<void> {
   const { world, name: replica } = life;
   const { key, seq, fence, turn } = held;
+  const mail = mailOf(world);
+  const also = mail !== undefined && how === 'handled' ? await mail.behind(life, turn) : [];
   let wasHeld = true;
   try {
     turn.assertHeld();
@@ -159,11 +173,15 @@ async function letGo(life: Life, held: Held, how: 'ticket' | 'handled' | 'retry'
     wasHeld = false;
   }
   world.ended(held);
-  const released = life.call(`release ${key}`, () => turn.release({ retry: how === 'retry' }));
+  const options = { retry: how === 'retry', pass: how === 'pass', also };
+  const released = life.call(`release ${key}`, () => turn.release(options));
   if (held.signal?.aborted !== true) {
     world.record({ kind: 'ended', at: world.now(), replica, key, fence, why: wasHeld ? 'released' : 'lapsed' });
   }
-  if (how === 'handled' && wasHeld) world.record({ kind: 'handled', at: world.now(), replica, key, seq });
+  if (how === 'handled' && wasHeld) {
+    world.record({ kind: 'handled', at: world.now(), replica, key, seq });
+    mail?.finished(life, key, also);
+  }
   if (world.chance(0.1)) void turn.release();
   if (!world.chance(0.3)) await released;
 }
@@ -229,7 +247,16 @@ async function handle(life: Life, ticket: Ticket, attempt: number): Promise<void
   const held = await acquire(life, ticket, attempt);
   if (held === undefined) return;
   await hold(life, held);
-  await letGo(life, held, !world.isDraining && world.chance(0.15) ? 'retry' : 'handled');
+  await letGo(life, held, endOf(world));
+}
+
+function endOf(world: World): 'handled' | 'retry' | 'pass' {
+  if (world.isDraining) return 'handled';
+  if (mailOf(world)?.chance(0.1)) {
+    world.count('seen: passed on');
+    return 'pass';
+  }
+  return world.chance(0.15) ? 'retry' : 'handled';
 }
 
 // ── Leadership ───────────────────────────────────────────────────────────────────────────────────────────────────────

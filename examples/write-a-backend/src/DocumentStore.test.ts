@@ -4,6 +4,7 @@ import {
   coordinatorConformance,
   demandSameAnswers,
   inboxConformance,
+  mailroomConformance,
   memoryStoreLab,
   type StoreLab,
   seededRandom,
@@ -95,6 +96,7 @@ describe('steps in a document', () => {
 
 describe('a coordinator on a document', () => {
   declare(coordinatorConformance(subject));
+  declare(mailroomConformance(subject));
 });
 
 describe('an inbox in a document', () => {

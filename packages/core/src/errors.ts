@@ -16,7 +16,11 @@ export const ERROR_CODES = {
   'bad-input': 'An argument has the wrong type or shape.',
   delivery: 'A provider could not deliver a reply.',
   middleware: 'Middleware called next() more than once.',
-  'turn-limit': 'A handler ran for longer than maxTurnMs.',
+  'turn-limit': 'A handler ran for longer than maxTurnMs, or a scheduled job for longer than maxRunMs.',
+  'invalid-state': "Stored or new state does not fit the bot's schema for it.",
+  cancelled: 'The running turn of a chat was cancelled by a call.',
+  'superseded-by-newer': 'A newer message of the chat interrupted the handlers.',
+  'rate-limited': 'The platform asked for a pause between sends.',
 } as const;
 
 export type ErrorCode = keyof typeof ERROR_CODES;
@@ -141,17 +145,101 @@ export class MiddlewareError extends BotmeshError {
   readonly code = 'middleware';
 }
 
-/** A handler ran for longer than the Bot's `maxTurnMs`: its signal was aborted with this, and its replies are refused. */
+/**
+ * A handler ran for longer than the Bot's `maxTurnMs`: its signal was aborted with this, and its replies are refused. Or a
+ * scheduled job for longer than its `maxRunMs`.
+ */
 export class TurnLimitError extends BotmeshError {
   override readonly name = 'TurnLimitError';
   readonly code = 'turn-limit';
   readonly maxTurnMs: number;
 
-  constructor(maxTurnMs: number) {
+  /** `job` is the name of a schedule. */
+  constructor(maxTurnMs: number, job?: string) {
     super(
-      `The handlers of one message ran for longer than maxTurnMs (${maxTurnMs}). The message is tried again, or given up.`,
+      job === undefined
+        ? `The handlers of one message ran for longer than maxTurnMs (${maxTurnMs}). The message is tried again, or given up.`
+        : `The job '${job}' ran for longer than maxRunMs (${maxTurnMs}). Its signal is aborted; the next due time goes on.`,
     );
     this.maxTurnMs = maxTurnMs;
+  }
+}
+
+/** What a validator has to say of one member. */
+export interface StateIssue {
+  /** Where it is, from the state down: `['basket', 0, 'price']`. */
+  readonly path: readonly PropertyKey[];
+  /** In the validator's words, which may have a value in them. */
+  readonly message: string;
+}
+
+/**
+ * State does not fit its schema. When it was read, no handler ran; when it was to be saved, nothing was. The message goes
+ * on as after any failure: tried again, then parked.
+ */
+export class InvalidStateError extends BotmeshError {
+  override readonly name = 'InvalidStateError';
+  readonly code = 'invalid-state';
+  /** Whose state: `ctx.state`, or the key of a hold. */
+  readonly scope: string;
+  /** The first member that is wrong, from the scope down: `ctx.state.basket[0].price`. */
+  readonly path: string;
+  readonly issues: readonly StateIssue[];
+
+  constructor(scope: string, when: 'as stored' | 'as it is to be saved', issues: readonly StateIssue[]) {
+    const path = pathOf(scope, issues[0]?.path ?? []);
+    const more = issues.length > 1 ? `, and ${issues.length - 1} more` : '';
+    super(`${scope} ${when} does not fit its schema at ${path}${more}. See issues; change it, the schema or migrate.`);
+    this.scope = scope;
+    this.path = path;
+    this.issues = issues;
+  }
+}
+
+function pathOf(scope: string, path: readonly PropertyKey[]): string {
+  return path.reduce<string>(
+    (text, key) => (typeof key === 'number' ? `${text}[${key}]` : `${text}.${String(key)}`),
+    scope,
+  );
+}
+
+/** Somebody called `bot.cancel` for the chat: the handler's signal has this as its reason. The message ends as cancelled. */
+export class CancelledError extends BotmeshError {
+  override readonly name = 'CancelledError';
+  readonly code = 'cancelled';
+  /** What the caller gave as the reason. */
+  readonly reason: string;
+
+  constructor(reason: string) {
+    super('The turn was cancelled. Its message is not tried again.');
+    this.reason = reason;
+  }
+}
+
+/**
+ * A newer message interrupted the handlers (`overlap: 'interrupt'`): the signal has this as its reason. They run again,
+ * for this message and the newer one together.
+ */
+export class SupersededByNewerError extends BotmeshError {
+  override readonly name = 'SupersededByNewerError';
+  readonly code = 'superseded-by-newer';
+
+  constructor() {
+    super('A newer message interrupted the handlers. They run again with both.');
+  }
+}
+
+/** For providers: the platform takes no more sends for a while, from this chat or from the whole account. */
+export class RateLimitedError extends BotmeshError {
+  override readonly name = 'RateLimitedError';
+  readonly code = 'rate-limited';
+  readonly retryAfterMs: number;
+  readonly scope: 'chat' | 'account';
+
+  constructor(retryAfterMs: number, options: ErrorOptions & { scope?: 'chat' | 'account' } = {}) {
+    super(`The platform asked for a pause of ${retryAfterMs} ms before the next send.`, options);
+    this.retryAfterMs = retryAfterMs;
+    this.scope = options.scope ?? 'account';
   }
 }
 

@@ -24,7 +24,13 @@ export type {
   CoordinatorEvents,
   Inbox,
   Leadership,
+  LetGo,
+  Mailroom,
+  MailTurn,
+  Pace,
+  ParkedMessage,
   Ticket,
+  WaitingMessage,
 } from './coordination/types.js';
 export {
   BadInputError,
@@ -35,6 +41,7 @@ export {
   DeliveryError,
   LeaseLostError,
   LifecycleError,
+  RateLimitedError,
   StaleFenceError,
 } from './errors.js';
 export type { IncomingMessage, Intake, Provider, Reply, SendContext } from './providers/provider.js';

@@ -1,6 +1,8 @@
 // For tests: of bots, and of backends nobody here wrote.
 export { MemoryCoordinator, type MemoryCoordinatorOptions } from './coordination/MemoryCoordinator.js';
 export { MemoryStore, type Snapshot } from './coordination/MemoryStore.js';
+export type { BotSubject } from './testing/bot-conformance/BotLab.js';
+export { type BotTest, botConformance } from './testing/bot-conformance/suite.js';
 export type {
   ConformanceMesh,
   ConformanceSubject,
@@ -31,6 +33,7 @@ export {
   type Way,
 } from './testing/Link.js';
 export { MemoryMesh, type MemoryMeshOptions, type MeshSnapshot } from './testing/MemoryMesh.js';
+export { mailroomConformance } from './testing/mailroom-conformance.js';
 export { type MemorySubjectOptions, memorySubject } from './testing/memory-subject.js';
 export { PROMISES } from './testing/promises.js';
 export {

@@ -8,10 +8,14 @@ import {
   type LeaveRequest,
   type Moment,
   type Outgoing,
+  type PaceAnswer,
+  type PaceRequest,
   type Push,
   type Store,
   type StoreView,
   transitions,
+  type Waiting as WaitingMessage,
+  type WaitingRequest,
 } from '@botmesh/core/spi';
 import { CALM_MS, Connection } from './Connection.js';
 import type { DriverName } from './driver.js';
@@ -134,6 +138,23 @@ export class SqliteStore implements Store {
     }
     this.#seated.delete(request.instance);
     this.#noteLeft(request.instance);
+  }
+
+  waiting(request: WaitingRequest): Promise<readonly WaitingMessage[]> {
+    return this.#connection.use((file) => {
+      demandCurrent(this.#path, file);
+      // One transaction, so that the head and what is behind it are of one moment. It reads: nobody waits for it.
+      file.sql.run('BEGIN');
+      try {
+        return transitions.waiting(new SqliteLedger(file.sql, ''), request);
+      } finally {
+        file.sql.run('COMMIT');
+      }
+    });
+  }
+
+  pace(request: PaceRequest): Promise<PaceAnswer> {
+    return this.#step((ledger, moment) => transitions.pace(ledger, request, moment));
   }
 
   async subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {

@@ -5,6 +5,7 @@ import {
   coordinatorConformance,
   demandSameAnswers,
   inboxConformance,
+  mailroomConformance,
   memoryStoreLab,
   type StoreLab,
   stateConformance,
@@ -77,6 +78,7 @@ async function storeLab(): Promise<StoreLab> {
   // The reference cannot know that nobody was at work, and waits. SQLite can: here somebody always is.
   const somebody = (): void => new Presence(mesh.path, ownIdentity()).note('somebody');
   let looks = 0;
+  const anyOf = (): Store => stores[looks++ % stores.length]!;
   return {
     store: {
       join: (request) => homeOf(request.instance).join(request),
@@ -84,7 +86,9 @@ async function storeLab(): Promise<StoreLab> {
       beat: (request) => homeOf(request.instance).beat(request),
       leave: (request) => homeOf(request.instance).leave(request),
       subscribe: (instance, listener) => homeOf(instance).subscribe(instance, onceEach(listener)),
-      inspect: () => stores[looks++ % stores.length]!.inspect(),
+      waiting: (request) => anyOf().waiting(request),
+      pace: (request) => anyOf().pace(request),
+      inspect: () => anyOf().inspect(),
       close: async () => {
         await Promise.all(stores.map((store) => store.close()));
       },
@@ -158,7 +162,7 @@ test('steps that processes make at once are made one after the other', async () 
 }, 60_000);
 
 describe('sqlite, each replica in a process', () => {
-  declare([...coordinatorConformance(subject), ...inboxConformance(subject)]);
+  declare([...coordinatorConformance(subject), ...inboxConformance(subject), ...mailroomConformance(subject)]);
 });
 
 describe('sqlite, step by step in three processes', () => {

@@ -1,9 +1,11 @@
 import {
+  botConformance,
   type ConformanceMesh,
   type ConformanceSubject,
   coordinatorConformance,
   demandSameAnswers,
   inboxConformance,
+  mailroomConformance,
   memoryStoreLab,
   type StoreLab,
   stateConformance,
@@ -101,7 +103,20 @@ async function storeLab(): Promise<StoreLab> {
 }
 
 describe('sqlite', () => {
-  declare([...coordinatorConformance(subject), ...inboxConformance(subject)]);
+  declare([...coordinatorConformance(subject), ...inboxConformance(subject), ...mailroomConformance(subject)]);
+});
+
+describe('bots on sqlite', () => {
+  const openState = async () => {
+    const folder = makeFolder();
+    const store = new SqliteStateStore({ path: folder.file });
+    const close = async (): Promise<void> => {
+      await store.close();
+      folder.remove();
+    };
+    return { store, close };
+  };
+  declare(botConformance({ ...subject, openState }));
 });
 
 describe('sqlite, step by step', () => {

@@ -1,14 +1,17 @@
 import type { LedgerEntry, LedgerMessage, LedgerQueue } from '@botmesh/core/spi';
 import type { Row } from './driver.js';
 import type { Sql } from './sql.js';
-import { fromColumn, toColumn } from './text.js';
+import { fromColumn, fromTextOrNull, textOrNull, toColumn } from './text.js';
 
-const COLUMNS = 'key, seq, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt';
+const COLUMNS = 'key, seq, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt, error';
 
+/** So many entries of a queue are read at a time. */
+const PAGE = 64;
 /** A release takes the first of a queue and grants the next: both are read at once. */
 const FRONT = 2;
 
 const READ_FRONT = `SELECT ${COLUMNS} FROM entry WHERE key = ? ORDER BY seq LIMIT ${FRONT}`;
+const READ_PAGE = `SELECT ${COLUMNS} FROM entry WHERE key = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`;
 const READ_ONE = `SELECT ${COLUMNS} FROM entry WHERE owner = ? AND seq = ?`;
 /** Whether one stands first is asked of those that hold their key. */
 const READ_OWNED = `SELECT ${COLUMNS}, fence <> 0 AND NOT EXISTS (
@@ -23,6 +26,7 @@ interface Mutable {
   readonly batch: number;
   readonly offered: boolean;
   readonly attempt: number | undefined;
+  readonly error: string | null | undefined;
 }
 
 interface Loaded {
@@ -80,6 +84,14 @@ export class Entries {
       head = this.#firstOf(front.entries);
     }
     return head ?? this.#firstOf(this.#added.get(key) ?? []);
+  }
+
+  /** Up to a page of a key's entries behind `seq`, those in the table first, which are older. */
+  pageAfter(key: string, seq: number): LedgerEntry[] {
+    const page = this.#sql.all(READ_PAGE, toColumn(key), seq).map((row) => this.#keep(row));
+    if (page.length === PAGE) return page;
+    const added = this.#added.get(key) ?? [];
+    return page.concat(added.filter((entry) => entry.seq > seq && this.at(entry.seq) === entry));
   }
 
   /** All of an epoch, in the order of their places. */
@@ -153,24 +165,25 @@ export class Entries {
 
   #insert(entry: LedgerEntry): void {
     const { seq, key, owner, fence, era, batch, offered, message } = entry;
-    const { id, body, maxAttempts, dedupeMs, attempt } = message ?? NO_MESSAGE;
+    const { id, body, maxAttempts, dedupeMs, attempt, error } = message ?? NO_MESSAGE;
     this.#sql.run(
-      `INSERT INTO entry (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO entry (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[toColumn(key), seq, owner, fence, era, batch, offered ? 1 : 0],
-      ...[id === null ? null : toColumn(id), body === null ? null : toColumn(body), maxAttempts, dedupeMs, attempt],
+      ...[textOrNull(id), textOrNull(body), maxAttempts, dedupeMs, attempt, textOrNull(error)],
     );
   }
 
   #update(entry: LedgerEntry): void {
     const { key, seq, owner, fence, era, batch, offered, message } = entry;
     this.#sql.run(
-      'UPDATE entry SET owner = ?, fence = ?, era = ?, batch = ?, offered = ?, attempt = ? WHERE key = ? AND seq = ?',
-      ...[owner, fence, era, batch, offered ? 1 : 0, message?.attempt ?? null, toColumn(key), seq],
+      'UPDATE entry SET owner = ?, fence = ?, era = ?, batch = ?, offered = ?, attempt = ?, error = ? WHERE key = ? AND seq = ?',
+      ...[owner, fence, era, batch, offered ? 1 : 0, message?.attempt ?? null, textOrNull(message?.error ?? null)],
+      ...[toColumn(key), seq],
     );
   }
 }
 
-const NO_MESSAGE = { id: null, body: null, maxAttempts: null, dedupeMs: null, attempt: null };
+const NO_MESSAGE = { id: null, body: null, maxAttempts: null, dedupeMs: null, attempt: null, error: null };
 
 function entryOf(row: Row): LedgerEntry {
   return {
@@ -187,16 +200,17 @@ function entryOf(row: Row): LedgerEntry {
 
 function messageOf(row: Row): LedgerMessage {
   return {
-    id: row.id === null ? null : fromColumn(row.id as string),
+    id: fromTextOrNull(row.id),
     body: fromColumn(row.body as string),
     maxAttempts: row.max_attempts as number,
     dedupeMs: row.dedupe_ms as number,
     attempt: row.attempt as number,
+    error: fromTextOrNull(row.error),
   };
 }
 
 function mutable({ owner, fence, era, batch, offered, message }: LedgerEntry): Mutable {
-  return { owner, fence, era, batch, offered, attempt: message?.attempt };
+  return { owner, fence, era, batch, offered, attempt: message?.attempt, error: message?.error };
 }
 
 function isChanged({ owner, fence, era, batch, offered, message }: LedgerEntry, before: Mutable): boolean {
@@ -206,7 +220,8 @@ function isChanged({ owner, fence, era, batch, offered, message }: LedgerEntry, 
     era !== before.era ||
     batch !== before.batch ||
     offered !== before.offered ||
-    message?.attempt !== before.attempt
+    message?.attempt !== before.attempt ||
+    message?.error !== before.error
   );
 }
 
@@ -250,6 +265,18 @@ class SqliteQueue implements LedgerQueue {
   at(index: number): LedgerEntry | undefined {
     if (index !== 0) throw new RangeError('Only the head of a queue is read.');
     return this.#entries.head(this.#key);
+  }
+
+  /** What the step takes out meanwhile, or puts at the tail, it may meet or not. */
+  *[Symbol.iterator](): Generator<LedgerEntry, undefined> {
+    let last = 0;
+    for (;;) {
+      const page = this.#entries.pageAfter(this.#key, last);
+      const end = page.at(-1);
+      if (end === undefined) return;
+      yield* page;
+      last = end.seq;
+    }
   }
 
   push(...entries: LedgerEntry[]): number {

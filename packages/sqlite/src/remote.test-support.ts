@@ -10,12 +10,16 @@ import {
   type JoinAnswer,
   type JoinRequest,
   type LeaveRequest,
+  type PaceAnswer,
+  type PaceRequest,
   type Push,
   StaleFenceError,
   type StateStore,
   type Store,
   type StoredState,
   type StoreView,
+  type Waiting,
+  type WaitingRequest,
 } from '@botmesh/core/spi';
 import type { HostTime } from './SqliteStore.js';
 import type { Traffic } from './traffic.test-support.js';
@@ -170,6 +174,8 @@ export class RemoteStore implements Store {
   apply = (request: ApplyRequest): Promise<ApplyAnswer> => this.#run('apply', request);
   beat = (request: BeatRequest): Promise<BeatAnswer> => this.#run('beat', request);
   leave = (request: LeaveRequest): Promise<void> => this.#run('leave', request);
+  waiting = (request: WaitingRequest): Promise<readonly Waiting[]> => this.#run('waiting', request);
+  pace = (request: PaceRequest): Promise<PaceAnswer> => this.#run('pace', request);
   inspect = (): Promise<StoreView> => this.#run('inspect');
 
   close(): Promise<void> {

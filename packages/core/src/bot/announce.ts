@@ -19,7 +19,11 @@ export function announce(
     change(['starting', 'ready', 'unavailable'], 'replaced');
     log(`botmesh: a newer start took the replicaId ${coordinator.replicaId}. This replica is out.`);
   });
-  coordinator.on('held', ({ key, heldMs }) => {
+  const led = new Map<string, number>();
+  coordinator.on('elected', ({ name, term }) => void led.set(name, term));
+  coordinator.on('held', ({ key, fence, heldMs }) => {
+    // A leadership is held for as long as it may be.
+    if (led.get(key) === fence) return;
     log(`botmesh: chat ${key} is held for ${Math.round(heldMs / 1000)} s. Its handler may hang: see maxTurnMs.`);
   });
   coordinator.on('parked', ({ key, attempts }) => {

@@ -1,24 +1,42 @@
 import type { Coordinator } from '../coordination/types.js';
 import { ConfigError, checkOptionNames } from '../errors.js';
-import { kindOf } from '../pipeline/plain-data.js';
+import { type Overlap, type OverlapByKind, settleOverlap } from '../pipeline/overlap.js';
+import type { Rate, Rates } from '../pipeline/Pacer.js';
+import { isPlainObject, kindOf } from '../pipeline/plain-data.js';
+import type { UnknownSends } from '../pipeline/sends.js';
 import type { Provider } from '../providers/provider.js';
+import type { StateShape } from '../state/schema.js';
 import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
-import type { Context } from './Context.js';
+import type { AnyContext } from './Context.js';
+import type { RejectedHook } from './rejected.js';
 
 /** Hears of what went wrong. `ctx` is missing where no message is in hand, or it could not be read. */
-// biome-ignore lint/suspicious/noExplicitAny: a hook may serve any Bot
-export type ErrorHook = (error: unknown, ctx: Context<any> | undefined) => unknown;
+export type ErrorHook = (error: unknown, ctx: AnyContext | undefined) => unknown;
 
-export interface BotOptions {
+/** Where state is kept, and what it must be: that of each chat, of each user, and of all together. */
+export interface StateOptions<S extends object, U extends object, G extends object> extends StateShape<S> {
+  /** Where it is kept. Default: the coordinator's own, if it brings one, else this process. */
+  store?: StateStore;
+  /** What is kept of each user: `ctx.hold('user')`. */
+  user?: StateShape<U>;
+  /** What is kept once for the whole bot: `ctx.hold('global')`. */
+  global?: StateShape<G>;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: where it does not matter what the states are
+export interface BotOptions<S extends object = any, U extends object = any, G extends object = any> {
   provider: Provider;
   /**
    * How this replica agrees with the others. Without one the Bot runs alone: messages are kept in this process, and end
    * with it.
    */
   coordinator?: Coordinator;
-  /** Where the state of chats is kept. Default: the coordinator's own, if it brings one, else this process. */
-  state?: StateStore;
+  /**
+   * Where state is kept, or that and what it must be: `{ schema, version, migrate, store, user, global }`. Default: the
+   * coordinator's own, if it brings one, else this process; any plain JSON data.
+   */
+  state?: StateStore | StateOptions<S, U, G>;
   onError?: ErrorHook;
   /** How long to hold the chat after a first failure, in milliseconds; doubled each time, at most 10 s. Default 100. */
   retryDelayMs?: number;
@@ -26,6 +44,30 @@ export interface BotOptions {
   maxAttempts?: number;
   /** How long the handlers of one message may run, in milliseconds, before the message counts as failed. Default: no limit. */
   maxTurnMs?: number;
+  /** How long they may run at all when they call `ctx.progress`, in milliseconds. Default ten times `maxTurnMs`. */
+  maxProgressMs?: number;
+  /** How long handlers that were cancelled or interrupted may take to end, in milliseconds, before they are cut off. Default 5,000. */
+  graceMs?: number;
+  /**
+   * What becomes of a message that comes while its chat is busy: `serial` (it waits for its own turn), `collect`,
+   * `interrupt`, `latest` or `reject`; or one for each kind of message. Default `serial`.
+   */
+  overlap?: Overlap | OverlapByKind;
+  /**
+   * What becomes of a message while the backend is away: `refuse` it, so that the platform delivers it again, or handle it
+   * at once, `local`, in the order of this process alone and without the state of its chat. Default `refuse`.
+   */
+  onUnavailable?: 'refuse' | 'local';
+  /** How fast replies may leave, over all replicas. Default: as fast as the platform takes them. */
+  rates?: Rates;
+  /**
+   * What a new attempt does about a reply of which nobody knows whether it left, because its replica died at that moment:
+   * `resend` or `drop` it. Either puts each reply on record before it leaves, which is one more write to the state store.
+   * Default: no such record; after a crash all replies of the message are sent again, with the same idempotency keys.
+   */
+  onUnknownSend?: UnknownSends;
+  /** Hears of a message that `reject` ended because its chat was busy, and may answer it. */
+  onRejected?: RejectedHook;
   /** Where what operators should know is told, a line each. Default `console.warn`. */
   log?: (line: string) => void;
   /** Where time comes from. For tests. */
@@ -39,6 +81,15 @@ export interface BringsState {
 
 const LONGEST_DELAY_MS = 10_000;
 
+const STATE_NAMES: { [Name in keyof Required<StateOptions<object, object, object>>]: true } = {
+  schema: true,
+  version: true,
+  migrate: true,
+  store: true,
+  user: true,
+  global: true,
+};
+
 const NAMES: { [Name in keyof Required<BotOptions>]: true } = {
   provider: true,
   coordinator: true,
@@ -47,6 +98,13 @@ const NAMES: { [Name in keyof Required<BotOptions>]: true } = {
   retryDelayMs: true,
   maxAttempts: true,
   maxTurnMs: true,
+  maxProgressMs: true,
+  graceMs: true,
+  overlap: true,
+  onUnavailable: true,
+  rates: true,
+  onUnknownSend: true,
+  onRejected: true,
   log: true,
   clock: true,
 };
@@ -56,8 +114,8 @@ export function checkOptions(options: BotOptions): void {
   checkProvider(options?.provider);
   checkOptionNames('Bot', options, NAMES);
   checkPart('coordinator', options.coordinator, ['start', 'stop', 'reserve', 'acquireTurn', 'on'], 'a coordinator');
-  checkPart('state', options.state, ['load', 'save'], 'a StateStore');
-  for (const name of ['onError', 'log'] as const) {
+  checkState(options.state);
+  for (const name of ['onError', 'onRejected', 'log'] as const) {
     const value: unknown = options[name];
     if (value === undefined || typeof value === 'function') continue;
     throw new ConfigError(`Bot: ${name} is ${kindOf(value)}. Pass a function.`);
@@ -67,6 +125,13 @@ export function checkOptions(options: BotOptions): void {
   if (!(maxTurnMs > 0 && maxTurnMs < 2 ** 31)) {
     throw new ConfigError(`Bot: maxTurnMs is ${maxTurnMs}. Give a number above 0, or leave it out for no limit.`);
   }
+  const { maxProgressMs = 1, graceMs = 1 } = options;
+  for (const [name, value] of Object.entries({ maxProgressMs, graceMs })) {
+    if (typeof value === 'number' && value >= 0 && value < 2 ** 31) continue;
+    throw new ConfigError(`Bot: ${name} is ${String(value)}. Give a number of milliseconds from 0 up.`);
+  }
+  settleOverlap(options.overlap);
+  checkSending(options);
   if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
     throw new ConfigError(`Bot: maxAttempts is ${maxAttempts}. Give a whole number from 1 up.`);
   }
@@ -83,6 +148,16 @@ function checkProvider(provider: unknown): void {
   throw new ConfigError(`Bot: no provider${found}. Pass { provider }, for example terminal().`);
 }
 
+function checkState(state: unknown): void {
+  // Anything but options is meant to be a store.
+  if (!isPlainObject(state) || 'load' in state || 'save' in state) {
+    checkPart('state', state, ['load', 'save'], 'a StateStore');
+    return;
+  }
+  checkOptionNames('Bot: state', state, STATE_NAMES);
+  checkPart('state.store', state.store, ['load', 'save'], 'a StateStore');
+}
+
 /** Looks at the methods, not at the class: one from another copy of this package will do. */
 function checkPart(name: string, part: unknown, methods: readonly string[], what: string): void {
   if (part === undefined) return;
@@ -92,6 +167,31 @@ function checkPart(name: string, part: unknown, methods: readonly string[], what
     throw new ConfigError(`Bot: ${name} is a function or a class. Pass ${what}, made with new.`);
   }
   throw new ConfigError(`Bot: ${name} is ${kindOf(part)} without ${missing}(). Pass ${what}, or leave it out.`);
+}
+
+function checkSending({ onUnavailable, rates, onUnknownSend }: BotOptions): void {
+  if (onUnavailable !== undefined && onUnavailable !== 'refuse' && onUnavailable !== 'local') {
+    throw new ConfigError(`Bot: onUnavailable is ${String(onUnavailable)}. Pass 'refuse' or 'local', or leave it out.`);
+  }
+  if (onUnknownSend !== undefined && onUnknownSend !== 'resend' && onUnknownSend !== 'drop') {
+    throw new ConfigError(`Bot: onUnknownSend is ${String(onUnknownSend)}. Pass 'resend' or 'drop', or leave it out.`);
+  }
+  if (rates === undefined) return;
+  checkOptionNames('Bot: rates', rates, { account: true, chat: true });
+  for (const [name, rate] of Object.entries(rates)) {
+    if (rate === undefined) continue;
+    checkOptionNames(`Bot: rates.${name}`, rate, { perSecond: true, burst: true });
+    const { perSecond, burst = 1 } = rate as Rate;
+    // Slower than one in an hour is slower than stores can tell.
+    if (!(perSecond >= 1 / 3_600 && perSecond <= 100_000)) {
+      throw new ConfigError(`Bot: rates.${name}.perSecond is ${perSecond}. Give a number from 1/3600 to 100,000.`);
+    }
+    if (!(burst >= 1 && burst <= 3_600 * perSecond)) {
+      throw new ConfigError(
+        `Bot: rates.${name}.burst is ${burst}. Give a number from 1 up, of at most an hour's sends.`,
+      );
+    }
+  }
 }
 
 export function backoff(firstMs: number): (attempt: number) => number {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, expectTypeOf, test, vi } from 
 import { type BotMesh, botMesh } from '../testing/bots.js';
 import { FakeProvider } from '../testing/FakeProvider.js';
 import { Bot } from './Bot.js';
+import type { Matched } from './Context.js';
 import { flow } from './flow.js';
 import type { BotOptions } from './options.js';
 
@@ -35,7 +36,8 @@ describe('what is handled by what', () => {
   test('a RegExp leaves what it found in ctx.match, also when it is global', async () => {
     const { provider } = await lab.alone((bot) => {
       bot.when(/^add (\d+)$/g, (ctx) => {
-        expectTypeOf(ctx.match).toExtend<RegExpExecArray>();
+        expectTypeOf(ctx.match).toExtend<Matched>();
+        expectTypeOf(ctx.match).toExtend<Omit<RegExpExecArray, 'groups'>>();
         return ctx.reply(`added ${ctx.match[1]}`);
       });
     });

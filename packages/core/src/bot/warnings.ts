@@ -1,9 +1,11 @@
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
 import { isDurable } from '../pipeline/ingress.js';
 import type { BotOptions, BringsState } from './options.js';
+import { storeIn } from './state-of.js';
 
 /** What an operator should know about a setup before it runs, a line each. */
-export function warnings({ provider, coordinator, state }: BotOptions): string[] {
+export function warnings(options: BotOptions): string[] {
+  const { provider, coordinator } = options;
   const isInMemory = coordinator === undefined || coordinator instanceof MemoryCoordinator;
   if (isInMemory && provider.webhook !== undefined) {
     return [
@@ -28,10 +30,10 @@ export function warnings({ provider, coordinator, state }: BotOptions): string[]
         'and is lost if that dies before it is handled.',
     );
   }
-  if (state === undefined && (coordinator as Partial<BringsState>).stateStore === undefined) {
+  if (storeIn(options) === undefined && (coordinator as Partial<BringsState>).stateStore === undefined) {
     lines.push(
-      'botmesh: no state store, so ctx.state and flows are kept in this process: a chat that reaches another replica ' +
-        'starts anew there. Pass { state }.',
+      'botmesh: no state store, so ctx.state, flows and what schedules have run are kept in this process: a chat that ' +
+        'reaches another replica starts anew there, and so does a schedule. Pass { state }.',
     );
   }
   return lines;

@@ -1,7 +1,7 @@
 import { ConfigError, checkOptionNames } from '../errors.js';
 import { MemoryMesh } from '../testing/MemoryMesh.js';
 import { type CoordinatorOptions, OPTION_NAMES } from './options.js';
-import { crashed } from './Seat.js';
+import { crashed } from './refusals.js';
 import { StoreCoordinator } from './StoreCoordinator.js';
 
 /** Options of a {@link MemoryCoordinator}. Time comes from the mesh. */

@@ -1,30 +1,26 @@
-import {
-  BotmeshError,
-  ConfigError,
-  CoordinationUnavailableError,
-  LeaseLostError,
-  type LeaseLostReason,
-  LifecycleError,
-} from '../errors.js';
-import { type Instant, instant } from '../time/clock.js';
+import { ConfigError, LeaseLostError, type LeaseLostReason, LifecycleError } from '../errors.js';
+import type { Instant } from '../time/clock.js';
 import { Batches, type Pending } from './batches.js';
 import { Heartbeat } from './Heartbeat.js';
 import type { Hold } from './held.js';
+import { Joining } from './Joining.js';
 import { Lease } from './lease.js';
 import type { Settings } from './options.js';
+import { Questions } from './Questions.js';
 import { Reachability } from './Reachability.js';
-import {
-  type Adoption,
-  type ApplyAnswer,
-  type BeatAnswer,
-  FORMAT,
-  type Grant,
-  type JoinAnswer,
-  type MeshConfig,
-  type News,
-  type Op,
-  type Push,
-  type Store,
+import { callOf, crashed, mismatch, notStarted, unavailable } from './refusals.js';
+import type {
+  Adoption,
+  ApplyAnswer,
+  BeatAnswer,
+  Grant,
+  JoinAnswer,
+  News,
+  Note,
+  Op,
+  Push,
+  Store,
+  Taken,
 } from './store.js';
 import { Tickets } from './Tickets.js';
 import type { AcquireTurnOptions, CoordinatorEvents } from './types.js';
@@ -69,6 +65,8 @@ export class Seat {
   readonly #tickets: Tickets;
   readonly #wakes: Wakes;
   readonly #backend: Reachability;
+  readonly #joining: Joining;
+  readonly #questions: Questions;
   readonly #former = new Map<number, LeaseLostReason>();
 
   #phase: Phase = 'off';
@@ -86,6 +84,8 @@ export class Seat {
 
   #lastError = new Error('The backend did not answer.');
   #beats = 0;
+  /** The greatest stamp of a note that came. */
+  #heard = 0;
   /** What the heartbeat under way lists. */
   #view: readonly Grant[] = [];
   constructor(host: SeatHost, store: Store) {
@@ -124,6 +124,8 @@ export class Seat {
       onPush: (push) => this.#takeIn(() => this.#onPush(push)),
       onDegraded: () => host.emit('wakeDegraded', {}),
     });
+    this.#joining = new Joining(this.#settings, store, this.#wakes, host.shards);
+    this.#questions = new Questions(this.#settings);
     this.#backend = new Reachability(clock, timing.attemptMs, () => this.#takeIn(() => this.#goDown()));
   }
 
@@ -157,11 +159,11 @@ export class Seat {
       if (answer instanceof Error) this.#lastError = answer;
       else if (answer.kind === 'joined') return this.#checkStarted(instance);
       else if (answer.kind === 'replaced') throw this.#abandonStart('replaced', new LeaseLostError('replaced'));
-      else throw this.#abandonStart('off', mismatch(answer.found, this.#config()));
+      else throw this.#abandonStart('off', mismatch(answer.found, this.#joining.config));
       if (clock.monotonicMs() - startedMs >= timing.leaseMs) {
         throw this.#abandonStart('off', notStarted(this.#lastError));
       }
-      await this.#pause();
+      await this.#joining.pause();
     }
     throw this.#endedError();
   }
@@ -179,21 +181,15 @@ export class Seat {
 
   /** One attempt to join; an error when it came to nothing. */
   async #tryJoin(): Promise<JoinAnswer | Error> {
-    const { clock, timing, replicaId } = this.#settings;
     const instance = this.#instance;
-    const deaf = await this.#wakes.open(instance);
-    if (deaf !== undefined) return deaf;
-    const sentAt = instant(clock);
-    const request = {
-      replicaId,
-      instance,
+    const joined = await this.#joining.attempt(instance, () => ({
       firstEpoch: this.#firstEpoch,
-      config: this.#config(),
       adopts: this.#host.adopts(),
       seen: this.#seen,
-    };
-    const answer = await answerWithin(clock, timing.beatMs, () => this.#store.join(request));
-    if (answer instanceof Error || answer.kind !== 'joined') return answer;
+    }));
+    if (joined instanceof Error) return joined;
+    const { answer, sentAt } = joined;
+    if (answer.kind !== 'joined') return answer;
     if (this.#phase === 'joining' && this.#instance === instance) this.#takeIn(() => this.#sitDown(answer, sentAt));
     else void this.#store.leave({ epoch: answer.epoch, instance }).catch(() => {});
     return answer;
@@ -213,10 +209,6 @@ export class Seat {
     this.#batches.kick();
   }
 
-  #config(): MeshConfig {
-    return { format: FORMAT, leaseMs: this.#settings.timing.leaseMs, shards: this.#host.shards };
-  }
-
   // ── Ending ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Ends what is held, hands everything over, and lets go of the store. Bounded by the lease; never rejects. */
@@ -231,6 +223,7 @@ export class Seat {
     this.#stopClocks();
     this.#tickets.endAll('stopped');
     for (const pending of this.#batches.recall(isTaking)) pending.reject(new LeaseLostError('stopped'));
+    this.#questions.end(new LeaseLostError('stopped'));
     if (wasJoined) await this.#handOver(untilMs);
     this.#remember('stopped');
     this.#drop(new LeaseLostError('stopped'));
@@ -247,7 +240,7 @@ export class Seat {
       const request = { epoch: this.#epoch, instance: this.#instance };
       const answer = await answerWithin(clock, timing.beatMs, () => this.#store.leave(request));
       if (!(answer instanceof Error)) return;
-      await this.#pause();
+      await this.#joining.pause();
     }
   }
 
@@ -292,8 +285,8 @@ export class Seat {
   #carryOver(pending: Pending): void {
     if (!isTaking(pending)) pending.settle(null);
     else if (pending.abandoned) return;
-    // Perhaps it was stored, and somebody has adopted it: made again without an id it would be handled twice.
-    else if (pending.op.op === 'accept' && pending.sent) pending.reject(unavailable('accept()', this.#lastError));
+    // Perhaps it was done. A message that somebody has adopted, made again without an id, would be handled twice.
+    else if (pending.sent && !isPlace(pending.op)) pending.reject(unavailable(callOf(pending.op), this.#lastError));
     else this.#batches.push(pending);
   }
 
@@ -304,8 +297,8 @@ export class Seat {
       else if (answer.kind === 'joined')
         return this.#host.emit('superseded', { epoch: former, successor: answer.epoch });
       else if (answer.kind === 'replaced') return this.endReplaced();
-      else this.#lastError = mismatch(answer.found, this.#config());
-      await this.#pause();
+      else this.#lastError = mismatch(answer.found, this.#joining.config);
+      await this.#joining.pause();
     }
   }
 
@@ -324,6 +317,7 @@ export class Seat {
       if (isTaking(pending)) pending.reject(error);
       else pending.settle(null);
     }
+    this.#questions.end(error);
     this.#backend.reset();
   }
 
@@ -358,6 +352,7 @@ export class Seat {
       seen: this.#seen,
       adopts: this.#host.adopts(),
       answered: this.#batches.answered,
+      heard: this.#heard,
       view: this.#view,
     });
   }
@@ -380,6 +375,7 @@ export class Seat {
     if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
     this.#trust(sentAt);
     this.#onNews(answer.news, answer.era);
+    for (const note of answer.notes) this.#onNote(note);
     this.#wakes.expectPing(this.#instance);
     this.#batches.kick();
     if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
@@ -413,6 +409,7 @@ export class Seat {
     this.#tickets.refuseWaiting(error);
     for (const pending of this.#batches.recall((each) => isTaking(each) && !each.sent)) pending.reject(error);
     for (const pending of this.#batches.all()) if (isTaking(pending)) pending.reject(error);
+    this.#questions.end(error);
     this.#host.wentDown(error);
   }
 
@@ -443,25 +440,47 @@ export class Seat {
 
   /** Takes a place; `null` where none was given (busy, or a duplicate). */
   take(op: Op, onTaken: (place: Place | null) => void, onRefused: (error: Error) => void): void {
-    if (this.#phase !== 'joined' && this.#phase !== 'joining') {
-      onRefused(this.#endedError());
-      return;
-    }
-    if (this.isDown) {
-      onRefused(unavailable(callOf(op), this.#lastError));
+    const onDone = (taken: Taken | null, isAbandoned: boolean): void => {
+      const place = taken === null ? null : this.#addPlace(op.key, taken.seq, taken.fence, op.op === 'accept');
+      // Taken while stop() was under way: it goes to somebody else with the rest.
+      if (this.#phase === 'leaving') this.#tickets.endAll('stopped');
+      if (!isAbandoned) onTaken(place);
+      else if (place !== null) this.#tickets.withdraw(place);
+    };
+    this.#call(op, onDone, onRefused);
+  }
+
+  /** An operation that gives this replica no place. Whether anything came of it. */
+  order(op: Op): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.#call(op, (taken) => resolve(taken !== null), reject);
+    });
+  }
+
+  /** A step outside the batches; `what` names the public call. */
+  ask<T>(what: string, call: (store: Store) => Promise<T>): Promise<T> {
+    const refusal = this.#refusal(what);
+    return refusal === undefined ? this.#questions.ask(what, () => call(this.#store)) : Promise.reject(refusal);
+  }
+
+  /** Why nothing can be asked of the store now, if so. */
+  #refusal(what: string): Error | undefined {
+    if (this.#phase !== 'joined' && this.#phase !== 'joining') return this.#endedError();
+    return this.isDown ? unavailable(what, this.#lastError) : undefined;
+  }
+
+  /** `onDone` hears the result also when the caller was refused meanwhile. */
+  #call(op: Op, onDone: (taken: Taken | null, isAbandoned: boolean) => void, onRefused: (error: Error) => void): void {
+    const refusal = this.#refusal(callOf(op));
+    if (refusal !== undefined) {
+      onRefused(refusal);
       return;
     }
     const pending: Pending = {
       op,
       sent: false,
       abandoned: false,
-      settle: (taken) => {
-        const place = taken === null ? null : this.#addPlace(op.key, taken.seq, taken.fence, op.op === 'accept');
-        // Taken while stop() was under way: it goes to somebody else with the rest.
-        if (this.#phase === 'leaving') this.#tickets.endAll('stopped');
-        if (!pending.abandoned) onTaken(place);
-        else if (place !== null) this.#tickets.withdraw(place);
-      },
+      settle: (taken) => onDone(taken, pending.abandoned),
       reject: (error) => {
         if (pending.abandoned) return;
         pending.abandoned = true;
@@ -493,6 +512,14 @@ export class Seat {
 
   withdraw(place: Place): void {
     this.#tickets.withdraw(place);
+  }
+
+  finish(place: Place): Promise<void> {
+    return this.#tickets.finish(place);
+  }
+
+  passWaiting(): void {
+    this.#tickets.passWaiting();
   }
 
   #addPlace(key: string, seq: number, fence: number, isMessage: boolean): Place {
@@ -543,9 +570,17 @@ export class Seat {
       const { key, seq, fence } = adoption;
       this.#host.adopted(this.#addPlace(key, seq, isBelieved ? fence : 0, true), adoption);
     }
-    for (const { key, id, attempts } of news.parked) {
-      this.#host.emit('parked', { key: key.slice(2), id: id ?? undefined, attempts });
+    for (const { key, id, attempts, error } of news.parked) {
+      const parked = { key: key.slice(2), id: id ?? undefined, attempts };
+      this.#host.emit('parked', error === null ? parked : { ...parked, error });
     }
+  }
+
+  /** Comes once: the next heartbeat tells the store that it was heard. */
+  #onNote(note: Note): void {
+    this.#heard = note.at;
+    this.#note(note.at);
+    this.#tickets.onNote(note, this.#batches.isInFlight);
   }
 
   #onPush(push: Push): void {
@@ -599,46 +634,14 @@ export class Seat {
     }
     return new LifecycleError('stopped', 'The coordinator was stopped: call start() to join again.');
   }
-
-  #pause(): Promise<void> {
-    const { clock, timing } = this.#settings;
-    return new Promise((resolve) => {
-      clock.setTimer(timing.attemptMs * (0.25 + clock.random() / 2), resolve);
-    });
-  }
 }
 
+/** Whether somebody waits for its result. */
 function isTaking(pending: Pending): boolean {
   return pending.op.op !== 'release';
 }
 
-/** The public call that an op was made for. */
-function callOf({ op, key }: Op): string {
-  if (op === 'try') return 'tryLead()';
-  return op === 'reserve' && key.startsWith('l:') ? 'lead()' : `${op}()`;
-}
-
-export function crashed(): LifecycleError {
-  return new LifecycleError('stopped', 'This coordinator crashed: make a new one, as a new process would.');
-}
-
-function unavailable(what: string, cause: Error): CoordinationUnavailableError {
-  const why = told(cause) ?? 'the coordination backend cannot be reached.';
-  const message = `${what}: ${why} It is tried again by itself; so can you.`;
-  return new CoordinationUnavailableError('unavailable', message, { cause });
-}
-
-function notStarted(cause: Error): CoordinationUnavailableError {
-  const why = told(cause) ?? 'the coordination backend cannot be reached. Check its address and that it runs.';
-  return new CoordinationUnavailableError('unavailable', `start(): ${why} Then call start() again.`, { cause });
-}
-
-/** What a store says in words of botmesh. A library's own may hold what nobody should see. */
-function told(cause: Error): string | undefined {
-  return cause instanceof BotmeshError ? cause.message : undefined;
-}
-
-function mismatch(found: MeshConfig, given: MeshConfig): ConfigError {
-  const message = `start(): the mesh runs with ${JSON.stringify(found)}, this replica with ${JSON.stringify(given)}. Make them the same, or use another namespace.`;
-  return new ConfigError(message, 'config-mismatch');
+/** Made again under another epoch it does no harm: the place of the old one is skipped. */
+function isPlace({ op }: Op): boolean {
+  return op === 'reserve' || op === 'try';
 }

@@ -7,19 +7,22 @@ import {
   TicketError,
 } from '../errors.js';
 import { checkEvent, Events } from './events.js';
-import type { Hold, Lead, Turn } from './held.js';
-import { type CoordinatorOptions, OPTION_NAMES, type Settings, settle, text } from './options.js';
-import { crashed, Seat, type SeatHost } from './Seat.js';
-import type { Adoption, Op, Store } from './store.js';
+import { type Hold, type Lead, Turn } from './held.js';
+import { type CoordinatorOptions, OPTION_NAMES, type Settings, settle, text, whole, within } from './options.js';
+import { crashed } from './refusals.js';
+import { Seat, type SeatHost } from './Seat.js';
+import type { Adoption, Op, ParkedView, Store, Waiting } from './store.js';
 import type {
   AcquireTurnOptions,
   AdoptedMessage,
-  ChatTurn,
-  Coordinator,
   CoordinatorEvents,
-  Inbox,
   Leadership,
+  Mailroom,
+  MailTurn,
+  Pace,
+  ParkedMessage,
   Ticket,
+  WaitingMessage,
 } from './types.js';
 import type { Place } from './waiting.js';
 
@@ -33,8 +36,8 @@ interface SeatTicket extends Ticket {
   readonly epoch: number;
 }
 
-/** A Coordinator & Inbox of any Store: the only protocol engine there is. Keys are spread over its stores by their hash. */
-export class StoreCoordinator implements Coordinator, Inbox {
+/** A Mailroom of any Store: the only protocol engine there is. Keys are spread over its stores by their hash. */
+export class StoreCoordinator implements Mailroom {
   readonly replicaId: string;
   readonly #settings: Settings;
   readonly #seats: readonly Seat[];
@@ -155,11 +158,11 @@ export class StoreCoordinator implements Coordinator, Inbox {
     });
   }
 
-  acquireTurn(ticket: Ticket, wanted?: AcquireTurnOptions | null): Promise<ChatTurn> {
+  acquireTurn(ticket: Ticket, wanted?: AcquireTurnOptions | null): Promise<MailTurn> {
     const options = wanted ?? {};
     // Not an async function: each await on the way to a turn is one more lap of the queue of microtasks.
     try {
-      const [seat, place] = this.#find(ticket);
+      const [seat, place] = this.#findFree('acquireTurn()', ticket);
       const problem = badOptions(options);
       if (problem === undefined) return seat.acquire(place, options) as Promise<Turn>;
       seat.withdraw(place);
@@ -169,8 +172,15 @@ export class StoreCoordinator implements Coordinator, Inbox {
     }
   }
 
-  #find(ticket: Ticket): [Seat, Place] {
-    const { key, seq, epoch } = checkTicket(ticket);
+  /** The place of a ticket that was not acquired yet, and whose it is. */
+  #findFree(call: string, ticket: Ticket): [Seat, Place] {
+    const [seat, place] = this.#find(call, ticket);
+    if (place.stage === 'open' || place.stage === 'lost') return [seat, place];
+    throw place.error ?? usedUp(place.seq);
+  }
+
+  #find(call: string, ticket: Ticket): [Seat, Place] {
+    const { key, seq, epoch } = checkTicket(call, ticket);
     const seat = this.#only ?? this.#seatOf(chat(key));
     const place = seat.find(key, seq, epoch);
     if (place instanceof Error) throw place;
@@ -180,8 +190,7 @@ export class StoreCoordinator implements Coordinator, Inbox {
       const message = `Ticket ${seq} was not handed out by this replica: only the coordinator that reserved it can acquire it.`;
       throw new TicketError('ticket-unknown', message);
     }
-    if (place.stage === 'open' || place.stage === 'lost') return [seat, place];
-    throw usedUp(seq);
+    return [seat, place];
   }
 
   #notRunning(): Error {
@@ -262,6 +271,73 @@ export class StoreCoordinator implements Coordinator, Inbox {
     };
   }
 
+  // ── Mailroom ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  isGranted(ticket: Ticket): boolean {
+    const { key, seq, epoch } = checkTicket('isGranted()', ticket);
+    const place = this.#seatOf(chat(key)).find(key, seq, epoch);
+    return place !== undefined && !(place instanceof Error) && place.stage === 'open' && place.fence !== 0;
+  }
+
+  async finish(ticket: Ticket): Promise<void> {
+    const [seat, place] = this.#findFree('finish()', ticket);
+    if (place.stage === 'lost') throw place.error ?? new LeaseLostError('superseded');
+    await seat.finish(place);
+  }
+
+  passWaiting(): void {
+    for (const seat of this.#seats) seat.passWaiting();
+  }
+
+  async waiting(turn: MailTurn, limit = MOST_WAITING): Promise<readonly WaitingMessage[]> {
+    const { seq, key } = checkTurn('waiting()', turn);
+    const most = whole('limit', limit, 0, MOST_WAITING);
+    const stored = chat(key);
+    const found = await this.#seatOf(stored).ask('waiting()', (store) =>
+      store.waiting({ key: stored, seq, limit: most }),
+    );
+    return found.map(waitingMessage);
+  }
+
+  async tell(key: string, note: string): Promise<boolean> {
+    const stored = chat(key);
+    if (text('note', note).length > LONGEST_NOTE) {
+      throw new BadInputError(`tell(): note has ${note.length} characters: expected up to ${LONGEST_NOTE}.`);
+    }
+    return this.#seatOf(stored).order({ op: 'tell', key: stored, note });
+  }
+
+  onTold(turn: MailTurn, listener: (note: string) => void): () => void {
+    return checkTurn('onTold()', turn).onTold(listener);
+  }
+
+  async parked(): Promise<readonly ParkedMessage[]> {
+    const views = await Promise.all(this.#seats.map((seat) => seat.ask('parked()', (store) => store.inspect())));
+    return views.flatMap((view) => view.parked.map(parkedMessage));
+  }
+
+  async replay(key: string, seq: number): Promise<boolean> {
+    const { maxAttempts, dedupeMs } = this.#settings;
+    const stored = chat(key);
+    return this.#seatOf(stored).order({ op: 'replay', key: stored, seq: checkSeq(seq), maxAttempts, dedupeMs });
+  }
+
+  async drop(key: string, seq: number): Promise<boolean> {
+    const stored = chat(key);
+    return this.#seatOf(stored).order({ op: 'drop', key: stored, seq: checkSeq(seq) });
+  }
+
+  async pace(name: string, pace: Pace): Promise<number> {
+    const costMs = within('costMs', pace?.costMs, 0, LONGEST_PACE_MS);
+    const burstMs = within('burstMs', pace.burstMs ?? 0, 0, LONGEST_PACE_MS);
+    const pauseMs = within('pauseMs', pace.pauseMs ?? 0, 0, Number.MAX_SAFE_INTEGER);
+    const seat = this.#seatOf(text('name', name));
+    const { waitMs } = await seat.ask('pace()', (store) => store.pace({ name, costMs, burstMs, pauseMs }));
+    return waitMs;
+  }
+
+  // ── What the seats tell ────────────────────────────────────────────────────────────────────────────────────────────
+
   #tellAdopting(): void {
     for (const seat of this.#seats) seat.beatNow();
   }
@@ -297,6 +373,10 @@ export class StoreCoordinator implements Coordinator, Inbox {
   }
 }
 
+const MOST_WAITING = 256;
+const LONGEST_NOTE = 65_536;
+const LONGEST_PACE_MS = 3_600_000;
+
 /** Chats and leaderships live in two spaces of one store: no chat's key is a leader's name. */
 function chat(key: unknown): string {
   return `c:${text('key', key)}`;
@@ -325,12 +405,32 @@ function ticketOf(place: Place, epoch: number): SeatTicket {
   return { key: place.name, seq: place.seq, epoch };
 }
 
-function checkTicket(ticket: unknown): { key: string; seq: number; epoch: number | undefined } {
+function checkTicket(call: string, ticket: unknown): { key: string; seq: number; epoch: number | undefined } {
   const { key, seq, epoch } = (typeof ticket === 'object' && ticket !== null ? ticket : {}) as Partial<SeatTicket>;
   const isTicket = typeof key === 'string' && Number.isSafeInteger(seq);
   const isEpoch = epoch === undefined || Number.isSafeInteger(epoch);
   if (isTicket && isEpoch) return { key, seq: seq as number, epoch };
-  throw new BadInputError('acquireTurn(): expected a ticket { key, seq } as reserve() or accept() gave it.');
+  throw new BadInputError(`${call}: expected a ticket { key, seq } as reserve() or accept() gave it.`);
+}
+
+/** Turns of other coordinators tell nothing about this store's tickets. */
+function checkTurn(call: string, turn: unknown): Turn {
+  if (turn instanceof Turn) return turn;
+  throw new BadInputError(`${call}: expected a turn as acquireTurn() of this coordinator gave it.`);
+}
+
+function checkSeq(seq: unknown): number {
+  if (Number.isSafeInteger(seq)) return seq as number;
+  throw new BadInputError('seq: expected the number of a message as parked() told it.');
+}
+
+function waitingMessage({ seq, id, body, attempt }: Waiting): WaitingMessage {
+  return { seq, ...(id === null ? {} : { id }), body, attempt };
+}
+
+function parkedMessage({ key, seq, id, body, attempts, error }: ParkedView): ParkedMessage {
+  const own = { key: key.slice(2), seq, body, attempts };
+  return { ...own, ...(id === null ? {} : { id }), ...(error === null ? {} : { error }) };
 }
 
 function usedUp(seq: number): TicketError {

@@ -1,10 +1,10 @@
 import { CoordinationUnavailableError, LeaseLostError, type LeaseLostReason } from '../errors.js';
 import type { Timer } from '../time/clock.js';
 import type { Batches } from './batches.js';
-import { type Hold, type Keeper, Lead, Turn } from './held.js';
+import { type Ending, type Hold, type Keeper, Lead, MOST_KEPT, Turn } from './held.js';
 import type { Lease } from './lease.js';
 import type { Settings } from './options.js';
-import type { Grant, ReleaseHow } from './store.js';
+import type { Grant, Note, Op } from './store.js';
 import type { AcquireTurnOptions, CoordinatorEvents } from './types.js';
 import { type Place, Wait } from './waiting.js';
 
@@ -22,6 +22,8 @@ export class Tickets implements Keeper {
   readonly #places = new Map<number, Place>();
   /** Grants that came before the answer which names their ticket. */
   readonly #early = new Map<number, Grant>();
+  /** Notes that came before that answer. */
+  #earlyNotes: Note[] = [];
   #lookTimer: Timer | undefined;
 
   constructor(options: TicketsOptions) {
@@ -47,6 +49,7 @@ export class Tickets implements Keeper {
       wasTold: false,
       wait: undefined,
       hold: undefined,
+      notes: this.#earlyNotes.length === 0 ? [] : this.#earlyNotes.filter((note) => note.seq === seq),
       error: undefined,
     };
     this.#places.set(seq, place);
@@ -105,13 +108,29 @@ export class Tickets implements Keeper {
 
   /** Its caller gave it up. */
   withdraw(place: Place): void {
-    if (place.stage === 'open' || place.stage === 'waiting') this.#give(place, 'withdraw');
+    if (place.stage === 'open' || place.stage === 'waiting') this.#give(place, { how: 'withdraw' });
+  }
+
+  /** Nobody will acquire it: what it stands for is done. */
+  finish(place: Place): Promise<void> {
+    return new Promise((resolve) => this.#give(place, { how: 'done' }, resolve));
+  }
+
+  /** Messages that nobody holds here go to others. */
+  passWaiting(): void {
+    for (const place of [...this.#places.values()]) {
+      if (!place.isMessage || (place.stage !== 'open' && place.stage !== 'waiting')) continue;
+      const { wait } = place;
+      place.error = new LeaseLostError('stopped');
+      this.#give(place, { how: 'pass' });
+      wait?.reject(place.error);
+    }
   }
 
   /** The backend is away: its caller is told so, and a message goes back to the mesh. */
   refuse(place: Place, error: Error): void {
     place.wait?.reject(error);
-    this.#give(place, place.isMessage ? 'return' : 'withdraw');
+    this.#give(place, backOf(place));
   }
 
   refuseWaiting(error: Error): void {
@@ -124,11 +143,11 @@ export class Tickets implements Keeper {
     return this.#options.lease.check();
   }
 
-  release(hold: Hold, isRetry: boolean): Promise<void> {
+  release(hold: Hold, ending: Ending): Promise<void> {
     const place = this.#places.get(hold.seq);
     if (place?.hold !== hold) return Promise.resolve();
     place.hold = undefined;
-    return new Promise((resolve) => this.#give(place, isRetry && place.isMessage ? 'return' : 'done', resolve));
+    return new Promise((resolve) => this.#give(place, ending, resolve));
   }
 
   /** Trust is back: grants that came meanwhile are worth having. */
@@ -149,6 +168,7 @@ export class Tickets implements Keeper {
     place.hold = hold;
     place.wait = undefined;
     place.sinceMs = this.#nowMs();
+    for (const note of place.notes.splice(0)) if (note.at > place.fence) hold.told(note.note);
     return hold;
   }
 
@@ -160,16 +180,17 @@ export class Tickets implements Keeper {
   }
 
   /** Gives a place back to the store. It stays in the view until the store has answered. */
-  #give(place: Place, how: ReleaseHow, onDone?: () => void): void {
+  #give(place: Place, ending: Ending, onDone?: () => void): void {
     place.stage = 'ending';
     place.wait = undefined;
     const { batches, lease } = this.#options;
     batches.push({
-      op: { op: 'release', key: place.key, seq: place.seq, how },
+      op: releaseOf(place, ending),
       sent: false,
       abandoned: false,
-      settle: () => {
+      settle: (taken) => {
         if (this.#places.get(place.seq) === place) this.#places.delete(place.seq);
+        if (taken !== null) this.#onFinished(place.key, ending.also ?? []);
         onDone?.();
       },
       reject: () => onDone?.(),
@@ -198,6 +219,27 @@ export class Tickets implements Keeper {
 
   forgetEarly(): void {
     this.#early.clear();
+    this.#earlyNotes = [];
+  }
+
+  /** A note for a turn. `isEarly`: the answer that names the ticket may still be on its way. */
+  onNote(note: Note, isEarly: boolean): void {
+    const place = this.#places.get(note.seq);
+    if (place === undefined) {
+      if (isEarly) this.#earlyNotes.push(note);
+      return;
+    }
+    // One for an earlier turn of the same ticket came late.
+    if (place.hold !== undefined && note.at > place.fence) place.hold.told(note.note);
+    else if (place.hold === undefined && place.notes.length < MOST_KEPT) place.notes.push(note);
+  }
+
+  /** They ended together with a turn of this replica, and need no heartbeat to learn it. */
+  #onFinished(key: string, seqs: readonly number[]): void {
+    for (const seq of seqs) {
+      const place = this.#places.get(seq);
+      if (place?.isMessage && place.key === key) this.onLost(place);
+    }
   }
 
   /** The store does not know this ticket, or not under this fence. */
@@ -231,7 +273,7 @@ export class Tickets implements Keeper {
 
   /** Trust ran out: who holds a key learns it now. Who waits may go on waiting if the store still knows this replica. */
   lapse(): void {
-    this.#early.clear();
+    this.forgetEarly();
     for (const place of [...this.#places.values()]) {
       if (place.stage === 'held') this.#expire(place, 'expired');
       else if (place.stage !== 'ending') place.fence = 0;
@@ -240,14 +282,14 @@ export class Tickets implements Keeper {
 
   #expire(place: Place, reason: LeaseLostReason): void {
     this.#lose(place, reason);
-    this.#give(place, place.isMessage ? 'return' : 'withdraw');
+    this.#give(place, backOf(place));
   }
 
   /** The epoch is over: every hold, wait and place ends. */
   endAll(reason: LeaseLostReason, waitReason: LeaseLostReason = reason): void {
     const places = [...this.#places.values()];
     this.#places.clear();
-    this.#early.clear();
+    this.forgetEarly();
     this.#stopLooking();
     for (const place of places) {
       if (place.stage === 'held') this.#lose(place, reason);
@@ -276,7 +318,7 @@ export class Tickets implements Keeper {
         place.wasTold = true;
         emit('held', { key: place.name, fence: place.fence, heldMs: ageMs });
       } else if (place.stage === 'open' && place.fence !== 0 && ageMs >= settings.ticketTtlMs) {
-        this.#give(place, place.isMessage ? 'return' : 'withdraw');
+        this.#give(place, backOf(place));
         emit('ticketLeaked', { key: place.name, seq: place.seq });
       } else if (place.stage === 'lost' && ageMs >= settings.ticketTtlMs) this.#places.delete(place.seq);
     }
@@ -314,6 +356,16 @@ export class Tickets implements Keeper {
   #nowMs(): number {
     return this.#options.settings.clock.monotonicMs();
   }
+}
+
+/** What the replica cannot use any more. */
+function backOf({ isMessage }: Place): Ending {
+  return { how: isMessage ? 'return' : 'withdraw' };
+}
+
+function releaseOf({ isMessage, key, seq }: Place, { how, error = null, also = [] }: Ending): Op {
+  const op = { op: 'release', key, seq, how: isMessage || how === 'withdraw' ? how : 'done' } as const;
+  return { ...op, ...(error === null ? {} : { error }), ...(also.length === 0 ? {} : { also }) };
 }
 
 function timedOut(place: Place, timeoutMs: number): CoordinationUnavailableError {

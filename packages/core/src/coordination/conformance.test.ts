@@ -2,6 +2,7 @@ import { describe, test } from 'vitest';
 import type { ConformanceTest } from '../testing/conformance.js';
 import { coordinatorConformance } from '../testing/coordinator-conformance.js';
 import { inboxConformance } from '../testing/inbox-conformance.js';
+import { mailroomConformance } from '../testing/mailroom-conformance.js';
 import { memorySubject } from '../testing/memory-subject.js';
 
 function declare(tests: readonly ConformanceTest[], options: { concurrent?: boolean; timeout?: number } = {}): void {
@@ -12,12 +13,13 @@ function declare(tests: readonly ConformanceTest[], options: { concurrent?: bool
 const isHeavy = ({ promise }: ConformanceTest): boolean => promise === 24 || promise === 25;
 
 describe('memory, in virtual time', () => {
-  declare([...coordinatorConformance(memorySubject()), ...inboxConformance(memorySubject())]);
+  const subject = memorySubject();
+  declare([...coordinatorConformance(subject), ...inboxConformance(subject), ...mailroomConformance(subject)]);
 });
 
 describe('memory, in real time', () => {
   const subject = memorySubject({ realTime: true, leaseMs: 3_000 });
-  const suite = [...coordinatorConformance(subject), ...inboxConformance(subject)];
+  const suite = [...coordinatorConformance(subject), ...inboxConformance(subject), ...mailroomConformance(subject)];
 
   // They sleep for most of their time, for many leases: all side by side.
   const timeout = 180_000;

@@ -18,8 +18,12 @@ const NAMES: { [Event in keyof CoordinatorEvents]: true } = {
 
 /** An event that never comes would be waited for in vain. */
 export function checkEvent(event: string): void {
-  if (Object.hasOwn(NAMES, event)) return;
-  throw new BadInputError(`on(): there is no event '${String(event)}'. There are ${Object.keys(NAMES).join(', ')}.`);
+  checkEventName(event, NAMES);
+}
+
+export function checkEventName(event: string, names: Readonly<Record<string, true>>): void {
+  if (Object.hasOwn(names, event)) return;
+  throw new BadInputError(`on(): there is no event '${String(event)}'. There are ${Object.keys(names).join(', ')}.`);
 }
 
 /** Listeners by event name. One that throws, or whose promise rejects, disturbs nobody. */
@@ -27,9 +31,7 @@ export class Events<Map extends object> {
   readonly #listeners = new globalThis.Map<keyof Map, Set<(payload: never) => unknown>>();
 
   on<E extends keyof Map>(event: E, listener: (payload: Map[E]) => unknown): () => void {
-    if (typeof listener !== 'function') {
-      throw new BadInputError(`A listener of '${String(event)}': expected a function, found ${typeof listener}.`);
-    }
+    checkListener(String(event), listener);
     const listeners = this.#listeners.get(event) ?? new Set();
     this.#listeners.set(event, listeners);
     // A wrapper of its own, so that one function registered twice is heard twice and removed once.
@@ -49,7 +51,12 @@ export class Events<Map extends object> {
   }
 }
 
-function callQuietly<T>(listener: (payload: T) => unknown, payload: T): void {
+export function checkListener(event: string, listener: unknown): void {
+  if (typeof listener === 'function') return;
+  throw new BadInputError(`A listener of '${event}': expected a function, found ${typeof listener}.`);
+}
+
+export function callQuietly<T>(listener: (payload: T) => unknown, payload: T): void {
   try {
     const result = listener(payload);
     if (result instanceof Promise) result.catch(() => {});

@@ -1,12 +1,29 @@
 import { LeaseLostError } from '../errors.js';
-import type { ChatTurn, Leadership } from './types.js';
+import { callQuietly, checkListener } from './events.js';
+import type { ReleaseHow } from './store.js';
+import type { Leadership, LetGo, MailTurn } from './types.js';
+
+/** What becomes of a key when it is let go. */
+export interface Ending {
+  readonly how: ReleaseHow;
+  readonly error?: string | null;
+  /** Messages behind it that end with it. */
+  readonly also?: readonly number[];
+}
+
+const LONGEST_ERROR = 500;
+const MOST_ALSO = 256;
+/** Where nobody ever listens, notes do not pile up. */
+export const MOST_KEPT = 256;
+/** Every message makes a hold: what few need costs the others nothing. */
+const NONE: readonly never[] = [];
 
 /** What a held key needs of the seat that holds it. */
 export interface Keeper {
   /** Whether this replica may still believe in what it holds, by the clocks now. */
   isTrusted(): boolean;
   /** Gives the place back. */
-  release(hold: Hold, isRetry: boolean): Promise<void>;
+  release(hold: Hold, ending: Ending): Promise<void>;
 }
 
 /** A key held by this replica, under a fence. The common part of turns and leaderships. */
@@ -18,6 +35,9 @@ export abstract class Hold {
   #controller: AbortController | undefined;
   #ended: LeaseLostError | undefined;
   #released: Promise<void> | undefined;
+  #listeners: readonly ((note: string) => void)[] = NONE;
+  /** Notes that came before anybody listened. */
+  #kept: readonly string[] = NONE;
 
   constructor(keeper: Keeper, seq: number, name: string, fence: number) {
     this.#keeper = keeper;
@@ -48,21 +68,47 @@ export abstract class Hold {
     this.#controller?.abort(error);
   }
 
-  protected giveBack(isRetry: boolean): Promise<void> {
+  /** A note for this hold. */
+  told(note: string): void {
+    if (this.#ended !== undefined || this.#released !== undefined) return;
+    for (const listener of this.#listeners) callQuietly(listener, note);
+    if (this.#listeners.length > 0 || this.#kept.length >= MOST_KEPT) return;
+    this.#kept = [...this.#kept, note];
+  }
+
+  /** What came before is told once the caller has what this returns. */
+  onTold(listener: (note: string) => void): () => void {
+    checkListener('told', listener);
+    // A wrapper of its own, so that one function registered twice is heard twice and removed once.
+    const own = (note: string): void => listener(note);
+    this.#listeners = [...this.#listeners, own];
+    if (this.#kept.length > 0) queueMicrotask(() => this.#tellKept());
+    return () => {
+      this.#listeners = this.#listeners.filter((each) => each !== own);
+    };
+  }
+
+  #tellKept(): void {
+    const kept = this.#kept;
+    this.#kept = [];
+    for (const note of kept) this.told(note);
+  }
+
+  protected giveBack(ending: Ending): Promise<void> {
     if (this.#released !== undefined) return this.#released;
     if (this.#ended !== undefined) return Promise.resolve();
-    this.#released = this.#keeper.release(this, isRetry);
+    this.#released = this.#keeper.release(this, ending);
     return this.#released;
   }
 }
 
-export class Turn extends Hold implements ChatTurn {
+export class Turn extends Hold implements MailTurn {
   get key(): string {
     return this.name;
   }
 
-  release(options?: { retry?: boolean }): Promise<void> {
-    return this.giveBack(options?.retry === true);
+  release(options?: LetGo): Promise<void> {
+    return this.giveBack(endingOf(options ?? {}));
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -76,10 +122,17 @@ export class Lead extends Hold implements Leadership {
   }
 
   resign(): Promise<void> {
-    return this.giveBack(false);
+    return this.giveBack({ how: 'done' });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.resign();
   }
+}
+
+/** Never throws: a release that is refused would leave the key held. What makes no sense is left out. */
+function endingOf({ retry, pass, error, also }: LetGo): Ending {
+  const how = pass === true ? 'pass' : retry === true ? 'return' : 'done';
+  const seqs = Array.isArray(also) ? also.filter((seq) => Number.isSafeInteger(seq)).slice(0, MOST_ALSO) : [];
+  return { how, error: typeof error === 'string' ? error.slice(0, LONGEST_ERROR) : null, also: seqs };
 }

@@ -68,8 +68,8 @@ export interface CoordinatorEvents {
   ticketLeaked: { key: string; seq: number };
   /** A turn or leadership is held for longer than `heldWarnMs`. Told once a turn. */
   held: { key: string; fence: number; heldMs: number };
-  /** A message failed too often. It is kept and listed, and blocks nobody. */
-  parked: { key: string; id: string | undefined; attempts: number };
+  /** A message failed too often. It is kept and listed, and blocks nobody. `error`: the last reason given, if any. */
+  parked: { key: string; id: string | undefined; attempts: number; error?: string };
 }
 
 /** How one replica takes part in a mesh. One instance a replica. */
@@ -133,4 +133,104 @@ export interface Inbox {
   accept(key: string, message: { id?: string; body: string }): Promise<Ticket | null>;
   /** Hears of messages to take over. Register it before `start()`: only replicas that listen are given any. */
   onAdopted(listener: (message: AdoptedMessage) => void): () => void;
+}
+
+/** How a turn of a {@link Mailroom} is let go. */
+export interface LetGo {
+  /** An accepted message goes back to the head, its attempt counted. */
+  readonly retry?: boolean;
+  /** An accepted message goes back to the head for another replica, if there is one. Its attempt counts as not begun. */
+  readonly pass?: boolean;
+  /** Why it goes back: kept with the message, and shown when it is parked. Cut to 500 characters. */
+  readonly error?: string;
+  /**
+   * Messages of this key, as `waiting` told their `seq`, that end as done in the same step, whichever replica took them
+   * in. Nothing happens to them when the turn is not held any more by then. No more than 256; the rest stays.
+   */
+  readonly also?: readonly number[];
+}
+
+/** A turn of a {@link Mailroom}. */
+export interface MailTurn extends ChatTurn {
+  readonly seq: number;
+  release(options?: LetGo): Promise<void>;
+}
+
+/** A message that waits behind a turn. */
+export interface WaitingMessage {
+  readonly seq: number;
+  readonly id?: string;
+  readonly body: string;
+  /** 1 when it was not tried yet. */
+  readonly attempt: number;
+}
+
+/** A message that failed too often. */
+export interface ParkedMessage {
+  readonly key: string;
+  readonly seq: number;
+  readonly id?: string;
+  readonly body: string;
+  readonly attempts: number;
+  /** The last reason that was given for returning it. */
+  readonly error?: string;
+}
+
+/** A rate that all replicas keep together: one slot each `costMs`. */
+export interface Pace {
+  readonly costMs: number;
+  /** How far slots may be taken ahead of their time: `costMs` for each slot of a burst but the first. Default 0. */
+  readonly burstMs?: number;
+  /** Above 0: take no slot, and let nobody have one for so long. Never more than an hour. Default 0. */
+  readonly pauseMs?: number;
+}
+
+/**
+ * What an Inbox needs so that a whole bot can be built on it: the holder of a key sees and finishes what waits behind it,
+ * hears from others, and messages that failed are looked after. Every coordinator of ours has it.
+ *
+ * Calls reject as `reserve` does: with `unavailable` while the backend does not answer, and with a lifecycle error before
+ * `start()` and after `stop()`.
+ */
+export interface Mailroom extends Coordinator, Inbox {
+  acquireTurn(ticket: Ticket, options?: AcquireTurnOptions): Promise<MailTurn>;
+  /** Whether a ticket that was not acquired yet has its turn. True is certain only when the turn is acquired. */
+  isGranted(ticket: Ticket): boolean;
+  /**
+   * Ends a ticket that was not acquired: its message is done. Resolves as `release` does.
+   *
+   * @throws TicketError for a ticket that is not this replica's, or is used up
+   */
+  finish(ticket: Ticket): Promise<void>;
+  /**
+   * Gives every message that this replica has and does not hold back to its place, for another replica, no attempt
+   * counted. Who waits in `acquireTurn` for one is rejected with `LeaseLostError` (`stopped`). End `onAdopted` before: what
+   * nobody else takes comes back.
+   */
+  passWaiting(): void;
+  /** The first `limit` messages (256, and never more) behind a turn, in order. Changes nothing; empty once it is not held. */
+  waiting(turn: MailTurn, limit?: number): Promise<readonly WaitingMessage[]>;
+  /**
+   * Leaves a note for the turn that holds `key` now, on whichever replica. False when nobody holds it, or when the holder
+   * has 256 notes waiting. True does not say that somebody listens. A note has up to 65,536 characters.
+   *
+   * After `unavailable` it may have been left: made again, it may come twice.
+   */
+  tell(key: string, note: string): Promise<boolean>;
+  /** Hears the notes for a turn, each once and in order. The first 256 that came before are kept for the first listener. */
+  onTold(turn: MailTurn, listener: (note: string) => void): () => void;
+  /** All messages that failed too often. A look, for operators. */
+  parked(): Promise<readonly ParkedMessage[]>;
+  /**
+   * Puts a parked message at the end of its key, to be tried as if it were new. False when it is not parked (any more).
+   * Some replica with an `onAdopted` listener gets it.
+   */
+  replay(key: string, seq: number): Promise<boolean>;
+  /** Forgets a parked message; its id is free again. False when it is not parked (any more). */
+  drop(key: string, seq: number): Promise<boolean>;
+  /**
+   * Takes the next slot of the pace `name`: how many milliseconds to wait before using it. All replicas must name the
+   * same numbers. Made again after `unavailable` it may have cost a slot more.
+   */
+  pace(name: string, pace: Pace): Promise<number>;
 }

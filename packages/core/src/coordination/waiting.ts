@@ -1,6 +1,7 @@
 import type { LeaseLostError } from '../errors.js';
 import type { Clock, Timer } from '../time/clock.js';
 import type { Hold } from './held.js';
+import type { Note } from './store.js';
 
 /**
  * A place of this replica in a key's queue.
@@ -25,6 +26,8 @@ export interface Place {
   wasTold: boolean;
   wait: Wait | undefined;
   hold: Hold | undefined;
+  /** What was told to it before it was held. */
+  readonly notes: Note[];
   error: LeaseLostError | undefined;
 }
 

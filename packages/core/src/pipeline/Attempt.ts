@@ -1,47 +1,78 @@
 import type { ChatTurn } from '../coordination/types.js';
-import type { Provider } from '../providers/provider.js';
-import type { Clock } from '../time/clock.js';
 import type { Message } from './envelope.js';
-import { Outbox } from './outbox.js';
+import { type Lane, Outbox } from './outbox.js';
 import type { Session } from './Session.js';
+import { Steering } from './Steering.js';
+import type { SendRecord } from './sends.js';
 
-/** One attempt at one message: what a handler works with. */
+/** One attempt at one message, or at several that are handled together: what a handler works with. */
 export class Attempt {
+  /** The newest of its messages. */
   readonly message: Message;
   readonly turn: ChatTurn;
   readonly number: number;
   readonly session: Session;
   readonly #way: Way;
+  readonly #older: readonly Message[];
   /** Made for the first reply: many messages have none. */
   #outbox: Outbox | undefined;
+  #steering: Steering | undefined;
   #isClosed = false;
-  readonly #limit: AbortController | undefined;
-  #signal: AbortSignal | undefined;
+  #hasFailed = false;
+  #ended: Error | undefined;
+  /** What late replies reject with; undefined for the common error. */
+  #refusal: Error | undefined;
+  #controller: AbortController | undefined;
+  #unfollow: (() => void) | undefined;
 
-  constructor(message: Message, turn: ChatTurn, number: number, session: Session, way: Way) {
+  /** `older` are handled together with `message`. */
+  constructor(message: Message, older: readonly Message[], turn: ChatTurn, number: number, session: Session, way: Way) {
     this.message = message;
     this.turn = turn;
     this.number = number;
     this.session = session;
+    this.#older = older;
     this.#way = way;
-    this.#limit = way.isLimited ? new AbortController() : undefined;
   }
 
-  /** Aborts when the turn is lost, or its time is over. */
+  /** All messages that are handled, in their order. */
+  get messages(): readonly Message[] {
+    return [...this.#older, this.message];
+  }
+
+  /** Aborts when the turn is lost, its time is over, or it is asked to end. */
   get signal(): AbortSignal {
-    if (this.#limit === undefined) return this.turn.signal;
-    this.#signal ??= AbortSignal.any([this.turn.signal, this.#limit.signal]);
-    return this.#signal;
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#ended !== undefined) this.#controller.abort(this.#ended);
+      else this.#unfollow = follow(this.turn.signal, this.#controller);
+    }
+    return this.#controller.signal;
   }
 
   get outbox(): Outbox {
     if (this.#outbox === undefined) {
-      const { provider, clock, mark } = this.#way;
-      const { chat, id } = this.message;
-      this.#outbox = new Outbox(provider, clock, chat, this, `${chat}:${id ?? mark}`);
-      if (this.#isClosed) this.#outbox.close();
+      this.#outbox = new Outbox(this.#way, this.message.chat, this);
+      if (this.#hasFailed) this.#outbox.beginHooks(this.number);
+      if (this.#isClosed) this.#outbox.close(this.#refusal);
     }
     return this.#outbox;
+  }
+
+  /** What others tell the handler. */
+  get steering(): Steering {
+    this.#steering ??= new Steering();
+    return this.#steering;
+  }
+
+  /** Whether the backend is away, and the chat's order is this process's own. */
+  get isLocal(): boolean {
+    return this.#way.isLocal;
+  }
+
+  /** Says that the handler goes on well. */
+  progress(note: string): void {
+    if (!this.#isClosed) this.#way.progress(note);
   }
 
   /** Undefined when nothing is on its way; else resolves as `Outbox.flush` does. */
@@ -49,24 +80,45 @@ export class Attempt {
     return this.#outbox === undefined || this.#outbox.isClear ? undefined : this.#outbox.flush();
   }
 
-  /** Its time is over. */
-  abort(error: Error): void {
+  /** What its handlers sent. */
+  get sends(): readonly SendRecord[] {
+    return this.#outbox?.log ?? [];
+  }
+
+  /** The handlers have failed: what is sent now is of the hooks. */
+  beginHooks(): void {
+    this.#hasFailed = true;
+    this.#outbox?.beginHooks(this.number);
+  }
+
+  /** It is to end: nothing leaves any more, and its signal says why. So do late replies when they reject with `refusal`. */
+  abort(error: Error, refusal?: Error): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = error;
+    this.#refusal = refusal;
     this.close();
-    this.#limit?.abort(error);
+    this.#controller?.abort(error);
   }
 
   /** No reply leaves any more. */
   close(): void {
     this.#isClosed = true;
-    this.#outbox?.close();
+    this.#outbox?.close(this.#refusal);
+    this.#steering?.close();
+    this.#unfollow?.();
   }
 }
 
-/** What an attempt is given along. `mark` names the message where the platform did not. */
-export interface Way {
-  readonly provider: Provider;
-  readonly clock: Clock;
-  readonly mark: number;
-  /** Whether the handlers' time is limited. */
-  readonly isLimited: boolean;
+/** What an attempt is given along. */
+export interface Way extends Lane {
+  readonly isLocal: boolean;
+  progress(note: string): void;
+}
+
+/** Until the returned function is called: a turn may see many attempts. */
+function follow(signal: AbortSignal, controller: AbortController): (() => void) | undefined {
+  const onAbort = (): void => controller.abort(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  return () => signal.removeEventListener('abort', onAbort);
 }

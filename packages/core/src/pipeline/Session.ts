@@ -1,6 +1,7 @@
 import { BadInputError } from '../errors.js';
 import type { StateStore, StoredState } from '../state/state-store.js';
 import { isPlainObject, kindOf, notPlain } from './plain-data.js';
+import type { SendRecord, Sends } from './sends.js';
 
 /** The format of a stored session. */
 export const SESSION_VERSION = 1;
@@ -20,8 +21,12 @@ interface Stored {
   readonly v: number;
   /** The message that wrote this. */
   readonly by: number;
+  /** The messages that were handled together with it. */
+  readonly also?: readonly number[] | undefined;
   readonly data: Data;
   readonly flow?: FlowPosition | undefined;
+  /** What was sent by a message that was not handled to its end. */
+  readonly sends?: Sends | undefined;
 }
 
 /** What is kept of a chat between messages: the handlers' state, and the place in a flow. Lives for one attempt. */
@@ -31,6 +36,7 @@ export class Session {
   #data: Data;
   /** The data as loaded, in JSON; undefined until somebody asks for the data. */
   #before: string | undefined;
+  #isTouched = false;
 
   /** Throws on a format that this version does not know. */
   constructor(found: StoredState | null) {
@@ -49,6 +55,25 @@ export class Session {
     return this.#loaded?.by;
   }
 
+  /** The messages that an earlier attempt at `mark` handled together with it; undefined when none is on record. */
+  boundBy(mark: number): readonly number[] | undefined {
+    if (this.#loaded?.by === mark) return this.#loaded.also ?? [];
+    return this.#loaded?.sends?.of === mark ? (this.#loaded.sends.also ?? []) : undefined;
+  }
+
+  /** What an earlier attempt at `mark` sent. */
+  sentBy(mark: number): readonly SendRecord[] | undefined {
+    return this.#loaded?.sends?.of === mark ? this.#loaded.sends.log : undefined;
+  }
+
+  /** Puts on record what was sent, beside the state as it was loaded. */
+  record(store: StateStore, chat: string, fence: number, sends: Sends): Promise<void> {
+    const data = this.#before === undefined ? this.#data : (JSON.parse(this.#before) as Data);
+    const { by = 0, also, flow } = this.#loaded ?? {};
+    const stored: Stored = { v: SESSION_VERSION, by, also, data, flow, sends };
+    return store.save(chat, stored, fence);
+  }
+
   get data(): Data {
     this.#before ??= toJson(this.#data);
     return this.#data;
@@ -64,19 +89,26 @@ export class Session {
     this.#data = value;
   }
 
+  /** Saves it also when nothing changed: then it is on record that the message was handled. */
+  touch(): void {
+    this.#isTouched = true;
+  }
+
   /**
-   * Saves what changed under `fence`, as the work of the message `by`. Undefined when nothing did.
+   * Saves what changed under `fence`, as the work of the message `by` and of those handled together with it. Undefined
+   * when nothing did.
    *
    * @throws StaleFenceError when a later turn has written
    * @throws BadInputError when it is not plain JSON data; nothing is written
    */
-  save(store: StateStore, chat: string, fence: number, by: number): Promise<void> | undefined {
+  save(store: StateStore, chat: string, fence: number, by: number, also: readonly number[]): Promise<void> | undefined {
     // Also when the JSON is the same: it is what a function or a symbol leaves no trace in.
     if (this.#before !== undefined) refuse(notPlain(this.#data, 'ctx.state'));
     const isChanged = this.#before !== undefined && toJson(this.#data) !== this.#before;
-    if (!isChanged && this.flow === this.#loaded?.flow) return undefined;
+    if (!isChanged && !this.#isTouched && this.flow === this.#loaded?.flow) return undefined;
     if (this.flow !== this.#loaded?.flow) refuse(notPlain(this.flow?.state ?? {}, 'c.state'));
-    const stored: Stored = { v: SESSION_VERSION, by, data: this.#data, flow: this.flow };
+    const others = also.length === 0 ? undefined : also;
+    const stored: Stored = { v: SESSION_VERSION, by, also: others, data: this.#data, flow: this.flow };
     return store.save(chat, stored, fence);
   }
 }

@@ -6,13 +6,19 @@ import { pause } from './pause.js';
 const LONGEST_MS = 2 ** 31 - 1;
 
 /**
- * Resolves when what this replica must end itself has ended, or after `drainMs`. A durable coordinator passes on what
- * waits, so only running turns count; without one, waiting messages would be lost, and count too.
+ * Resolves when what this replica must end itself has ended, or after `drainMs`, or when `hurry` aborts. What waits and is
+ * passed on does not count, only running turns; where it would be lost, it counts too.
  */
-export async function drain(load: Load, clock: Clock, drainMs: number, isDurable: boolean): Promise<void> {
+export async function drain(
+  load: Load,
+  clock: Clock,
+  drainMs: number,
+  passesOn: boolean,
+  hurry: AbortSignal,
+): Promise<void> {
   const over = new AbortController();
-  const ended = isDurable ? load.quiet() : load.empty();
-  await Promise.race([ended, pause(clock, Math.min(drainMs, LONGEST_MS), over.signal)]);
+  const ended = passesOn ? load.quiet() : load.empty();
+  await Promise.race([ended, pause(clock, Math.min(drainMs, LONGEST_MS), over.signal, hurry)]);
   over.abort();
 }
 

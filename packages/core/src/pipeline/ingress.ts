@@ -1,10 +1,15 @@
-import type { AdoptedMessage, Coordinator, Inbox } from '../coordination/types.js';
-import type { Intake } from '../providers/provider.js';
-import { checkMessage, encode } from './envelope.js';
+import type { AdoptedMessage, Coordinator, Inbox, Mailroom } from '../coordination/types.js';
+import type { IncomingMessage } from '../providers/provider.js';
+import { type ChatJob, checkMessage, encode, type Message } from './envelope.js';
 import type { Load } from './Load.js';
+import { NEWER } from './notes.js';
+import { type Rules, ruleOf } from './overlap.js';
 import type { Work } from './setup.js';
 
 const REMEMBERED_IDS = 100_000;
+
+/** An `Intake`, also for jobs of the bot's own. */
+export type Take = (message: IncomingMessage, job?: ChatJob) => Promise<'accepted' | 'duplicate'>;
 
 export function isDurable(coordinator: Coordinator): coordinator is Coordinator & Inbox {
   const { accept, onAdopted } = coordinator as Partial<Inbox>;
@@ -15,9 +20,9 @@ export function isDurable(coordinator: Coordinator): coordinator is Coordinator 
  * Takes messages in: checks, stores and places each. `begin` gets those that are new. Nothing is awaited before the place
  * is taken: it is fixed when the call returns.
  */
-export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: Load): Intake {
-  return async (incoming) => {
-    const message = checkMessage(incoming);
+export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: Load, overlap?: Overlapping): Take {
+  return async (incoming, job) => {
+    const message = checkMessage(incoming, job);
     const { id } = message;
     const body = encode(message);
     // In hand from here on: a stop waits for the answer.
@@ -25,7 +30,9 @@ export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: 
     try {
       const ticket = await inbox.accept(message.chat, id === undefined ? { body } : { id, body });
       if (ticket === null) return 'duplicate';
-      begin({ ticket, id, content: message, attempt: 1 });
+      const work: Work = { ticket, id, content: message, attempt: 1 };
+      if (overlap === undefined) begin(work);
+      else await meet(overlap, message, work, begin);
       return 'accepted';
     } finally {
       load.waiting--;
@@ -34,11 +41,38 @@ export function durableIngress(inbox: Inbox, begin: (work: Work) => void, load: 
   };
 }
 
+/** What to do with messages that do not all wait for their turns. */
+export interface Overlapping {
+  readonly mail: Mailroom;
+  readonly rules: Rules;
+  /** Hears of a message that ended because its chat was busy. */
+  readonly rejected: (work: Work, message: Message) => void;
+}
+
+async function meet(
+  { mail, rules, rejected }: Overlapping,
+  message: Message,
+  work: Work,
+  begin: (work: Work) => void,
+): Promise<void> {
+  const { mode } = ruleOf(rules, message);
+  if (mail.isGranted(work.ticket)) {
+    begin({ ...work, wasFree: true });
+  } else if (mode === 'reject') {
+    await mail.finish(work.ticket);
+    rejected(work, message);
+  } else {
+    begin(work);
+    // When it cannot be told, the turn goes on, and this message waits for its own.
+    if (mode === 'interrupt') mail.tell(work.ticket.key, NEWER).catch(() => {});
+  }
+}
+
 /** The same for a coordinator that keeps no messages: they, and the ids seen, are kept here, in this process. */
-export function plainIngress(coordinator: Coordinator, begin: (work: Work) => void, load: Load): Intake {
+export function plainIngress(coordinator: Coordinator, begin: (work: Work) => void, load: Load): Take {
   const seen = new SeenIds();
-  return async (incoming) => {
-    const message = checkMessage(incoming);
+  return async (incoming, job) => {
+    const message = checkMessage(incoming, job);
     const { chat, id } = message;
     encode(message);
     if (id !== undefined && !seen.add(chat, id)) return 'duplicate';

@@ -1,84 +1,158 @@
-import type { ChatTurn } from '../coordination/types.js';
+import type { MailTurn } from '../coordination/types.js';
 import {
+  CancelledError,
   CoordinationUnavailableError,
   LeaseLostError,
   LifecycleError,
   StaleFenceError,
+  SupersededByNewerError,
   TurnLimitError,
 } from '../errors.js';
-import type { Provider } from '../providers/provider.js';
+import type { Provider, Reply } from '../providers/provider.js';
 import type { StoredState } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import { Attempt, type Way } from './Attempt.js';
+import { type Behind, lookBehind, modesOf } from './behind.js';
 import { decode, type Message } from './envelope.js';
+import type { How, Named } from './fate.js';
+import { readNote } from './notes.js';
+import { collectWaitMs, interrupting, isClosed, plan, type Rule, ruleOf } from './overlap.js';
+import type { Pacer } from './Pacer.js';
 import { pause } from './pause.js';
+import { Run, type RunLimit } from './Run.js';
 import { Session } from './Session.js';
-import type { TurnSetup, Work } from './setup.js';
+import type { SendRecord, UnknownSends } from './sends.js';
+import type { Hearer, TurnSetup, Work } from './setup.js';
 
 /**
  * The life of a message on this replica.
  *
  * - `waiting`: it has its place, other messages of its chat are before it
  * - `opening`: its chat is held; the message and the chat's state are read
+ * - `gathering`: what waits behind it is looked at, and waited for
  * - `handling`: the handlers run
+ * - `interrupted`: a newer message ended them; what they began to send leaves
  * - `settling`: the last replies leave, the state is saved
  * - `failing`: an attempt threw; the error hooks run
+ * - `cancelling`: it was asked to end for good
  * - `requeueing`: its place was lost and nobody else has it (only without a durable coordinator)
  * - `done`: handled, and marked so
+ * - `cancelled`: ended without a result, and marked so
  * - `returned`: given back to be tried again in its place
- * - `left`: no longer ours: lost with the turn, or left for others because the Bot stops
+ * - `left`: no longer ours: lost with the turn, merged into another one's, or passed on because the Bot stops
  * - `dropped`: gone for good, and told so
  */
 export type TurnState =
   | 'waiting'
   | 'opening'
+  | 'gathering'
   | 'handling'
+  | 'interrupted'
   | 'settling'
   | 'failing'
+  | 'cancelling'
   | 'requeueing'
   | 'done'
+  | 'cancelled'
   | 'returned'
   | 'left'
   | 'dropped';
 
 const NEXT: Record<TurnState, readonly TurnState[]> = {
   waiting: ['opening', 'left', 'requeueing'],
-  opening: ['handling', 'failing'],
-  handling: ['settling', 'failing'],
-  settling: ['done', 'failing'],
-  failing: ['opening', 'returned', 'left', 'requeueing', 'dropped'],
+  opening: ['gathering', 'handling', 'failing', 'cancelling'],
+  gathering: ['handling', 'cancelled', 'left', 'failing', 'cancelling'],
+  handling: ['settling', 'interrupted', 'failing', 'cancelling'],
+  interrupted: ['opening', 'failing', 'cancelling'],
+  settling: ['done', 'failing', 'cancelling'],
+  failing: ['opening', 'returned', 'left', 'requeueing', 'dropped', 'cancelling'],
+  cancelling: ['cancelled', 'left', 'requeueing'],
   requeueing: ['waiting', 'left', 'dropped'],
   done: [],
+  cancelled: [],
   returned: [],
   left: [],
   dropped: [],
 };
 
 const REQUEUE_DELAY_MS = 1_000;
+const LONGEST_ERROR = 500;
+/** From then on a message is tried alone, so that one that always fails takes no other along. */
+const ATTEMPTS_TOGETHER = 2;
+const NOBODY: readonly Behind[] = [];
 
 /** Carries one message from its place to its end. */
-export class MessageTurn implements Way {
+export class MessageTurn implements Way, Hearer {
   readonly provider: Provider;
   readonly clock: Clock;
   /** Names the message in the chat's state, in every attempt the same. */
   readonly mark: number;
-  readonly isLimited: boolean;
   readonly #setup: TurnSetup;
   #work: Work;
   #state: TurnState = 'waiting';
-  #turn: ChatTurn | undefined;
+  #turn: MailTurn | undefined;
   #message: Message | undefined;
+  #session: Session | undefined;
+  /** Those behind this message that are handled together with it. */
+  #also: readonly Behind[] = NOBODY;
   #attempt: Attempt | undefined;
+  #run: Run | undefined;
   #error: unknown;
+  /** Why it is to end before its time. */
+  #wish: CancelledError | SupersededByNewerError | undefined;
+  #wasInterrupted = false;
+  /** Ends a pause when a wish comes. */
+  #awake: AbortController | undefined;
+  /** What came for the handlers before they ran. */
+  #steers: unknown[] | undefined;
 
   constructor(setup: TurnSetup, work: Work) {
     this.provider = setup.provider;
     this.clock = setup.clock;
     this.mark = work.ticket.seq;
-    this.isLimited = setup.maxTurnMs !== undefined;
     this.#setup = setup;
     this.#work = work;
     setup.load.waiting++;
+  }
+
+  get replyName(): string {
+    const { chat, id } = this.#message!;
+    const newest = this.#also.at(-1);
+    const name = `${chat}:${id ?? this.mark}`;
+    // Of other messages the replies are others.
+    return newest === undefined ? name : `${name}+${newest.message.id ?? newest.seq}`;
+  }
+
+  get isLocal(): boolean {
+    return this.#setup.isLocal;
+  }
+
+  get pacer(): Pacer | undefined {
+    return this.#setup.pacer;
+  }
+
+  get prior(): readonly SendRecord[] | undefined {
+    // What an interrupted run sent was for other messages.
+    return this.#wasInterrupted ? undefined : this.#session?.sentBy(this.mark);
+  }
+
+  get isRecorded(): boolean {
+    return this.#setup.unknownSends !== undefined;
+  }
+
+  get unknownSends(): UnknownSends {
+    return this.#setup.unknownSends ?? 'resend';
+  }
+
+  unknown(_reply: Reply, did: 'resent' | 'dropped'): void {
+    this.#setup.unknownSend(this.#work.ticket.key, this.#own(), did);
+  }
+
+  async record(log: readonly SendRecord[]): Promise<void> {
+    const session = this.#session!;
+    session.touch();
+    const also = this.#also.length === 0 ? {} : { also: seqsOf(this.#also) };
+    await session.record(this.#setup.store, this.#message!.chat, this.#turn!.fence, { of: this.mark, ...also, log });
   }
 
   /** Resolves when the message has ended here. Never rejects. */
@@ -87,20 +161,29 @@ export class MessageTurn implements Way {
       try {
         switch (this.#state) {
           case 'waiting':
-            this.#turn = await this.#setup.coordinator.acquireTurn(this.#work.ticket);
-            // Not begun: the coordinator's stop() passes it on at once, and does not count it as an attempt.
-            this.#to(this.#setup.stopping.aborted && this.#setup.isDurable ? 'left' : 'opening');
+            // Taken in while the Bot stopped.
+            if (this.#isOver()) this.#setup.mail?.passWaiting();
+            // One of a coordinator without a mailroom is told no more than `retry`.
+            this.#turn = (await this.#setup.coordinator.acquireTurn(this.#work.ticket)) as MailTurn;
+            this.#to(this.#isOver() ? await this.#pass(this.#turn) : this.#listen(this.#turn));
             break;
           case 'opening':
             this.#attempt = undefined;
             this.#message = read(this.#work);
-            this.#attempt = this.#begin(await this.#load(this.#message.chat), this.#turn!);
-            this.#to('handling');
+            this.#session = new Session(await this.#load(this.#message.chat));
+            this.#to(this.#mustLook(this.#message, this.#session) ? 'gathering' : this.#begin());
+            break;
+          case 'gathering':
+            this.#to(await this.#gather(this.#turn!, this.#message!, this.#session!));
             break;
           case 'handling':
             // Unless an earlier attempt got as far as saving: its replies are out, and it may not act on its own result.
-            if (this.#attempt!.session.savedBy !== this.mark) await this.#handle(this.#attempt!);
-            this.#to('settling');
+            if (this.#session!.savedBy !== this.mark) await this.#handle(this.#attempt!);
+            this.#to(this.#wish === undefined ? 'settling' : endOf(this.#wish));
+            break;
+          case 'interrupted':
+            await this.#leave();
+            this.#to(this.#reopen());
             break;
           case 'settling':
             await this.#limited(() => this.#settle(this.#attempt!));
@@ -109,10 +192,17 @@ export class MessageTurn implements Way {
           case 'failing':
             this.#to(await this.#fail(this.#turn!));
             break;
+          case 'cancelling':
+            await this.#leave();
+            this.#to(await this.#cancel(this.#turn!));
+            break;
           case 'requeueing':
             this.#to(await this.#requeue());
             break;
           case 'done':
+            this.#tellHandled();
+            return;
+          case 'cancelled':
           case 'returned':
           case 'left':
           case 'dropped':
@@ -127,6 +217,32 @@ export class MessageTurn implements Way {
     }
   }
 
+  /** What another replica, or this one, tells the turn while it runs. */
+  hear(text: string): void {
+    const note = readNote(text);
+    switch (note?.t) {
+      case 'cancel':
+        this.#ask(new CancelledError(note.reason));
+        break;
+      case 'steer':
+        if (this.#attempt !== undefined) this.#attempt.steering.tell(note.payload);
+        else this.#steers = [...(this.#steers ?? []), note.payload];
+        break;
+      case 'newer':
+        void this.#lookForNewer();
+        break;
+      case undefined:
+        break;
+    }
+  }
+
+  /** The handlers go on well. */
+  progress(note: string): void {
+    if (this.#state !== 'handling') return;
+    this.#run?.extend();
+    this.#setup.progressed({ chat: this.#message!.chat, id: this.#message!.id, seq: this.mark, note });
+  }
+
   /** The only place where the state changes. */
   #to(next: TurnState): void {
     if (!NEXT[this.#state].includes(next)) throw new Error(`a message turn went from ${this.#state} to ${next}`);
@@ -135,53 +251,189 @@ export class MessageTurn implements Way {
     if (this.#state === 'waiting' || this.#state === 'requeueing') load.waiting--;
     if (next === 'waiting' || next === 'requeueing') load.waiting++;
     this.#state = next;
-    if (isRunning(next) !== wasRunning) load.running += wasRunning ? -1 : 1;
+    if (isRunning(next) !== wasRunning) {
+      load.running += wasRunning ? -1 : 1;
+      if (wasRunning) this.#hush();
+    }
     load.changed();
   }
 
-  async #afterError(error: unknown): Promise<TurnState> {
-    if (this.#state === 'waiting') return this.#refused(error);
-    // A coordinator that breaks its word: the lease ends what is still held.
-    return this.#state === 'failing' || this.#state === 'requeueing' ? 'left' : 'failing';
+  /** Nothing can be told to it any more. */
+  #hush(): void {
+    const { running } = this.#setup;
+    const { key } = this.#work.ticket;
+    if (running.get(key) === this) running.delete(key);
   }
 
-  /** The turn was not granted. With a durable coordinator the mesh has the message: it comes again, here or elsewhere. */
-  async #refused(error: unknown): Promise<TurnState> {
-    if (!isExpected(error)) await this.#setup.failed(error, undefined, this.#work);
-    return this.#setup.isDurable ? 'left' : 'requeueing';
+  // ── Coming to its turn ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Not begun: another replica takes it, and no attempt is counted. */
+  async #pass(turn: MailTurn): Promise<TurnState> {
+    if (this.#setup.mail !== undefined) await turn.release({ pass: true });
+    return 'left';
+  }
+
+  #listen(turn: MailTurn): TurnState {
+    const { mail, running } = this.#setup;
+    if (mail === undefined) running.set(turn.key, this);
+    else mail.onTold(turn, (note) => this.hear(note));
+    return 'opening';
   }
 
   #load(chat: string): StoredState | null | Promise<StoredState | null> {
     return this.#limited(() => this.#setup.store.load(chat));
   }
 
-  #begin(state: StoredState | null, turn: ChatTurn): Attempt {
-    const session = new Session(state);
-    turn.assertHeld();
-    return new Attempt(this.#message!, turn, this.#work.attempt, session, this);
+  /** Whether what waits behind this message may change what is done with it. */
+  #mustLook(message: Message, session: Session): boolean {
+    const { mail, rules } = this.#setup;
+    if (mail === undefined) return false;
+    if (this.#wasInterrupted || (session.boundBy(this.mark)?.length ?? 0) > 0) return true;
+    if (rules.areSerial) return false;
+    const { mode } = ruleOf(rules, message);
+    if (mode === 'collect') return true;
+    // Nothing can wait behind a message that was granted as it came; what comes later tells of itself.
+    return (mode === 'latest' || rules.interrupt) && this.#work.wasFree !== true;
   }
 
+  async #gather(turn: MailTurn, message: Message, session: Session): Promise<TurnState> {
+    const rule = ruleOf(this.#setup.rules, message);
+    const bound = session.boundBy(this.mark);
+    // A retry may not mix what an earlier attempt has replied to with what it never saw.
+    if (bound !== undefined && !this.#wasInterrupted) {
+      const behind = await this.#look(turn);
+      this.#also = behind.filter(({ seq }) => bound.includes(seq));
+      return this.#begin();
+    }
+    const isAlone = this.#work.attempt > ATTEMPTS_TOGETHER && !this.#wasInterrupted;
+    const isCollecting = rule.mode === 'collect' && !this.#wasInterrupted && !isAlone;
+    const behind = isCollecting ? await this.#collect(turn, rule) : await this.#look(turn);
+    if (this.#wish !== undefined) return 'cancelling';
+    if (this.#isOver() && !this.#wasInterrupted) return this.#pass(turn);
+    const { do: what, more } = plan(rule.mode, modesOf(behind));
+    if (what === 'yield') return this.#yield(turn, behind.slice(0, more), behind[more]!);
+    this.#also = isAlone ? NOBODY : behind.slice(0, more);
+    return this.#begin();
+  }
+
+  /** Whether it is another replica's to begin. */
+  #isOver(): boolean {
+    return this.#setup.stopping.aborted && this.#setup.passesOn;
+  }
+
+  /** Nothing, when the backend is away: those that wait have their own turns. */
+  #look(turn: MailTurn): Promise<readonly Behind[]> {
+    const { mail, rules } = this.#setup;
+    return mail === undefined ? Promise.resolve(NOBODY) : lookBehind(mail, turn, rules).catch(() => NOBODY);
+  }
+
+  /** What waits once nothing new has come for a while. */
+  async #collect(turn: MailTurn, rule: Rule): Promise<readonly Behind[]> {
+    const { clock } = this;
+    const grantedMs = clock.monotonicMs();
+    let newestMs = grantedMs;
+    let behind: readonly Behind[] = NOBODY;
+    for (;;) {
+      const waitMs = isClosed(modesOf(behind)) ? 0 : collectWaitMs(rule, grantedMs, newestMs, clock.monotonicMs());
+      if (waitMs === 0 || this.#wish !== undefined || this.#isOver() || turn.signal.aborted) return behind;
+      await this.#pause(waitMs);
+      const found = await this.#look(turn);
+      if (found.length > behind.length) newestMs = clock.monotonicMs();
+      behind = found;
+    }
+  }
+
+  /** The newest of its kind stands for those before it. */
+  async #yield(turn: MailTurn, between: readonly Behind[], newest: Behind): Promise<TurnState> {
+    turn.assertHeld();
+    await turn.release({ also: between.map(({ seq }) => seq) });
+    const by = nameOf(newest);
+    this.#tellEnd(this.#own(), 'cancelled', by);
+    for (const each of between) this.#tellEnd(nameOf(each), 'cancelled', by);
+    return 'cancelled';
+  }
+
+  #begin(): TurnState {
+    if (this.#wish instanceof CancelledError) return 'cancelling';
+    const turn = this.#turn!;
+    const [message, older] = together(this.#message!, this.#also);
+    turn.assertHeld();
+    this.#attempt = new Attempt(message, older, turn, this.#work.attempt, this.#session!, this);
+    for (const payload of this.#steers ?? []) this.#attempt.steering.tell(payload);
+    this.#steers = undefined;
+    return 'handling';
+  }
+
+  // ── Running ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
   #handle(attempt: Attempt): unknown {
-    return this.#limited(
+    this.#run = new Run(this.clock);
+    return this.#run.of(
       () => this.#setup.handle(attempt),
-      (error) => attempt.abort(error),
+      this.#limit((error) => attempt.abort(error)),
     );
   }
 
   /** What `act` gives; a TurnLimitError when it takes longer than a turn may. What it waits for may then never come. */
-  #limited<T>(act: () => T, onLimit?: (error: TurnLimitError) => void): T | Promise<Awaited<T>> {
-    const { maxTurnMs, clock } = this.#setup;
-    if (maxTurnMs === undefined) return act();
-    return new Promise((resolve, reject) => {
-      const timer = clock.setTimer(maxTurnMs, () => {
+  #limited<T>(act: () => T): T | Promise<Awaited<T>> {
+    return this.#setup.maxTurnMs === undefined ? act() : new Run(this.clock).of(act, this.#limit());
+  }
+
+  #limit(onLimit?: (error: Error) => void): RunLimit | undefined {
+    const { maxTurnMs, maxProgressMs } = this.#setup;
+    if (maxTurnMs === undefined) return undefined;
+    return {
+      limitMs: maxTurnMs,
+      boundMs: maxProgressMs,
+      onLimit: () => {
         const error = new TurnLimitError(maxTurnMs);
         onLimit?.(error);
-        reject(error);
-      });
-      const done = (async () => act())() as Promise<Awaited<T>>;
-      done.then(resolve, reject).finally(() => clock.clearTimer(timer));
-    });
+        return error;
+      },
+    };
   }
+
+  /** Asks the turn to end before its time. What has been saved is handled, and stays so. */
+  #ask(wish: CancelledError | SupersededByNewerError): void {
+    if (this.#wish instanceof CancelledError || this.#state === 'cancelling' || !isRunning(this.#state)) return;
+    this.#wish = wish;
+    this.#attempt?.abort(wish, wish);
+    this.#run?.endWithin(this.#setup.graceMs, wish);
+    this.#awake?.abort();
+  }
+
+  async #lookForNewer(): Promise<void> {
+    const attempt = this.#attempt;
+    if (this.#state !== 'handling') return;
+    const behind = await this.#look(this.#turn!);
+    if (this.#state !== 'handling' || this.#attempt !== attempt) return;
+    if (interrupting(modesOf(behind), this.#also.length) > 0) this.#ask(new SupersededByNewerError());
+  }
+
+  /** What had begun to leave may do so, for a while. */
+  async #leave(): Promise<void> {
+    this.#attempt?.close();
+    const leaving = this.#attempt?.flush()?.catch(() => {});
+    if (leaving === undefined) return;
+    const over = new AbortController();
+    await Promise.race([leaving, pause(this.clock, this.#setup.graceMs, over.signal)]);
+    over.abort();
+  }
+
+  #reopen(): TurnState {
+    if (this.#wish instanceof CancelledError) return 'cancelling';
+    this.#wish = undefined;
+    this.#wasInterrupted = true;
+    return 'opening';
+  }
+
+  async #pause(delayMs: number): Promise<void> {
+    this.#awake = new AbortController();
+    await pause(this.clock, delayMs, this.#setup.stopping, this.#turn!.signal, this.#awake.signal);
+    this.#awake = undefined;
+  }
+
+  // ── Ending ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   // These three are no async functions: what is not needed is not waited for, and most messages need only the release.
 
@@ -192,24 +444,65 @@ export class MessageTurn implements Way {
 
   #save(attempt: Attempt): Promise<void> {
     const { turn, session, message } = attempt;
+    if (this.#wish !== undefined) return Promise.reject(this.#wish);
     turn.assertHeld();
-    const saved = session.save(this.#setup.store, message.chat, turn.fence, this.mark);
+    const saved = session.save(this.#setup.store, message.chat, turn.fence, this.mark, seqsOf(this.#also));
     return saved === undefined ? this.#end(attempt) : saved.then(() => this.#end(attempt));
   }
 
   #end(attempt: Attempt): Promise<void> {
     attempt.close();
-    return attempt.turn.release();
+    return this.#finish(this.#turn!);
+  }
+
+  /** Marks the message done, and those handled together with it in the same step. */
+  #finish(turn: MailTurn): Promise<void> {
+    return this.#also.length === 0 ? turn.release() : turn.release({ also: seqsOf(this.#also) });
+  }
+
+  async #cancel(turn: MailTurn): Promise<TurnState> {
+    const { isDurable } = this.#setup;
+    // The mesh has it, and gives it to somebody who was not told.
+    if (!isHeld(turn) && isDurable) return 'left';
+    await this.#finish(turn);
+    const reason = this.#wish instanceof CancelledError ? this.#wish.reason : undefined;
+    this.#tellEnd(this.#own(), 'cancelled', undefined, reason);
+    for (const each of this.#also) this.#tellEnd(nameOf(each), 'cancelled', undefined, reason);
+    return 'cancelled';
+  }
+
+  async #afterError(error: unknown): Promise<TurnState> {
+    switch (this.#state) {
+      case 'waiting':
+        return this.#refused(error);
+      case 'handling':
+      case 'settling':
+        return this.#wish === undefined ? 'failing' : endOf(this.#wish);
+      case 'opening':
+      case 'gathering':
+      case 'interrupted':
+        return 'failing';
+      default:
+        // A coordinator that breaks its word: the lease ends what is still held.
+        return 'left';
+    }
+  }
+
+  /** The turn was not granted. With a durable coordinator the mesh has the message: it comes again, here or elsewhere. */
+  async #refused(error: unknown): Promise<TurnState> {
+    if (!isExpected(error)) await this.#setup.failed(error, undefined, this.#work);
+    return this.#setup.isDurable ? 'left' : 'requeueing';
   }
 
   /** Decides by the turn, not by the error: a handler whose turn was lost may throw anything. */
-  async #fail(turn: ChatTurn): Promise<TurnState> {
+  async #fail(turn: MailTurn): Promise<TurnState> {
     const { isDurable, maxAttempts, stopping } = this.#setup;
     if (isHeld(turn)) await this.#tell(turn);
+    if (this.#wish instanceof CancelledError) return 'cancelling';
     this.#attempt?.close();
     if (!isHeld(turn)) return isDurable ? 'left' : 'requeueing';
     if (this.#error instanceof StaleFenceError || isDurable) {
-      await turn.release({ retry: true });
+      await turn.release({ retry: true, error: textOf(this.#error) });
       return isDurable ? 'returned' : 'requeueing';
     }
     if (this.#work.attempt < maxAttempts && !stopping.aborted) {
@@ -217,21 +510,25 @@ export class MessageTurn implements Way {
       return 'opening';
     }
     await turn.release();
-    this.#setup.dropped(this.#work, `it failed ${this.#work.attempt} times`);
+    this.#drop(`it failed ${this.#work.attempt} times`);
     return 'dropped';
   }
 
   /** The hooks, the replies they send, and the time before the next attempt. */
-  async #tell(turn: ChatTurn): Promise<void> {
+  async #tell(turn: MailTurn): Promise<void> {
     // A hook or a send that hangs may not hold the chat for longer than a handler may.
     await Promise.resolve(this.#limited(() => this.#report())).catch(() => {});
     const delayMs = this.#setup.retryDelayMs(this.#work.attempt);
-    if (delayMs > 0) await pause(this.clock, delayMs, this.#setup.stopping, turn.signal);
+    if (delayMs > 0 && this.#wish === undefined && !turn.signal.aborted) await this.#pause(delayMs);
   }
 
   async #report(): Promise<void> {
     const attempt = this.#attempt;
     await attempt?.flush()?.catch(() => {});
+    const sends = attempt?.sends ?? [];
+    attempt?.beginHooks();
+    // The next attempt sends no more what this one has sent. If that cannot be recorded, it is sent again.
+    if (sends.some(([state]) => state !== 'failed')) await this.record(sends).catch(() => {});
     await this.#setup.failed(this.#error, attempt, this.#work);
     await attempt?.flush()?.catch(() => {});
   }
@@ -248,8 +545,35 @@ export class MessageTurn implements Way {
         await pause(this.clock, REQUEUE_DELAY_MS, stopping);
       }
     }
-    this.#setup.dropped(this.#work, 'the bot stopped, and its coordinator does not keep messages');
+    this.#drop('the bot stopped, and its coordinator does not keep messages');
     return 'dropped';
+  }
+
+  #drop(why: string): void {
+    this.#setup.dropped(this.#work, why);
+    this.#tellEnd(this.#own(), 'dropped', undefined, why);
+  }
+
+  // ── Telling ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #tellHandled(): void {
+    const newest = this.#also.at(-1);
+    if (newest === undefined) {
+      this.#tellEnd(this.#own(), 'handled');
+      return;
+    }
+    const by = nameOf(newest);
+    this.#tellEnd(this.#own(), 'merged', by);
+    for (const each of this.#also.slice(0, -1)) this.#tellEnd(nameOf(each), 'merged', by);
+    this.#tellEnd(by, 'handled');
+  }
+
+  #tellEnd(of: Named, how: How, by?: Named, reason?: string): void {
+    this.#setup.ended(this.#work.ticket.key, of, how, by, reason);
+  }
+
+  #own(): Named {
+    return { seq: this.mark, id: this.#work.id };
   }
 }
 
@@ -257,8 +581,47 @@ function read({ content }: Work): Message {
   return typeof content === 'string' ? decode(content) : content;
 }
 
+/** The newest of the messages that are handled together, and those before it. */
+function together(head: Message, also: readonly Behind[]): [newest: Message, older: readonly Message[]] {
+  const newest = also.at(-1);
+  if (newest === undefined) return [head, []];
+  return [newest.message, [head, ...also.slice(0, -1).map(({ message }) => message)]];
+}
+
+function seqsOf(also: readonly Behind[]): number[] {
+  return also.map(({ seq }) => seq);
+}
+
+function nameOf({ seq, message }: Behind): Named {
+  return { seq, id: message.id };
+}
+
+function endOf(wish: CancelledError | SupersededByNewerError): TurnState {
+  return wish instanceof CancelledError ? 'cancelling' : 'interrupted';
+}
+
 function isRunning(state: TurnState): boolean {
-  return state === 'opening' || state === 'handling' || state === 'settling' || state === 'failing';
+  switch (state) {
+    case 'opening':
+    case 'gathering':
+    case 'handling':
+    case 'interrupted':
+    case 'settling':
+    case 'failing':
+    case 'cancelling':
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** Anything may be thrown, also what cannot be turned into text. */
+function textOf(error: unknown): string {
+  try {
+    return String(error).slice(0, LONGEST_ERROR);
+  } catch {
+    return `a value of type ${typeof error} that cannot be shown`;
+  }
 }
 
 /** How the wait for a turn ends when the mesh, not this code, decides so. */
@@ -268,7 +631,7 @@ function isExpected(error: unknown): boolean {
   );
 }
 
-function isHeld(turn: ChatTurn): boolean {
+function isHeld(turn: MailTurn): boolean {
   try {
     turn.assertHeld();
     return true;

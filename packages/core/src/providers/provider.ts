@@ -13,6 +13,8 @@ export interface IncomingMessage {
   readonly text: string;
   /** Who wrote it, by the platform's name. */
   readonly from?: string | undefined;
+  /** What it is, where not all are alike: `edit`, `callback`. A Bot may let kinds overlap differently. */
+  readonly kind?: string | undefined;
   /** What the platform sent, as far as a handler may want it. Plain JSON data, stored along with the message. */
   readonly raw?: unknown;
 }
@@ -38,7 +40,7 @@ export type Intake = (message: IncomingMessage) => Promise<'accepted' | 'duplica
 export interface SendContext {
   /** Aborts with a `LeaseLostError` when the turn is lost: stop sending. */
   readonly signal: AbortSignal;
-  /** The turn's fencing token: greater than that of every earlier turn of this chat. */
+  /** The turn's fencing token: greater than that of every earlier turn of this chat. 0 for a reply of `onRejected`. */
   readonly fence: number;
   /** The same for the same reply of the same message in every attempt: an idempotency key, where the platform takes one. */
   readonly key: string;
@@ -64,7 +66,8 @@ export interface Provider {
   /** Answers the platform's HTTP call. Answers with success only when `intake` has resolved. */
   webhook?(request: Request, intake: Intake): Promise<Response>;
   /**
-   * Sends to a chat. Resolves when the platform has it. Called one at a time for each chat.
+   * Sends to a chat. Resolves when the platform has it. Called one at a time for each chat, but for a
+   * reply of `onRejected`, which does not wait for the turn that runs.
    *
    * @throws DeliveryError, with `retryAfterMs` when the platform said when to try again
    */

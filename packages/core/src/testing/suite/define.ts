@@ -28,9 +28,13 @@ export function promised(
   return { promise, title: aspect === undefined ? sentence : `${sentence} — ${aspect}`, needs, shards, body };
 }
 
-/** A test of what is no promise of its own: odd input, calls out of order. */
-export function fact(title: string, body: (lab: Lab) => Promise<void>): Definition {
-  return { promise: 0, title, needs: [], shards: undefined, body };
+/** A test of what is no promise of its own: odd input, calls out of order, what is beyond the contract. */
+export function fact(
+  title: string,
+  body: (lab: Lab) => Promise<void>,
+  { needs = [], shards }: Extras = {},
+): Definition {
+  return { promise: 0, title, needs, shards, body };
 }
 
 export function suiteFor(subject: ConformanceSubject, definitions: readonly Definition[]): ConformanceTest[] {

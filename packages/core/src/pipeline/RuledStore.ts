@@ -1,0 +1,44 @@
+import type { StateRules } from '../state/StateRules.js';
+import type { StateStore, StoredState } from '../state/state-store.js';
+import { SESSION_VERSION } from './Session.js';
+
+interface Session {
+  readonly v: number;
+  readonly data: unknown;
+  /** Of the data's shape; not there for 0. */
+  readonly version?: number;
+}
+
+function hasVersion(found: StoredState | null): boolean {
+  return (found?.value as Partial<Session> | null | undefined)?.version !== undefined;
+}
+
+/** A store of sessions whose data follows rules: looked at and brought up to date at each load, looked at at each save. */
+export class RuledStore implements StateStore {
+  readonly #store: StateStore;
+  readonly #rules: StateRules;
+
+  constructor(store: StateStore, rules: StateRules) {
+    this.#store = store;
+    this.#rules = rules;
+  }
+
+  async load(chat: string): Promise<StoredState | null> {
+    const found = await this.#store.load(chat);
+    if (this.#rules.isPlain && !hasVersion(found)) return found;
+    if (found === null) return { value: { v: SESSION_VERSION, data: await this.#rules.begin() }, fence: 0 };
+    const session = found.value as Session | null;
+    // A format that the Session will refuse, and say so.
+    if (session?.v !== SESSION_VERSION) return found;
+    const data = await this.#rules.read(session.data, session.version ?? 0);
+    return { value: { ...session, data }, fence: found.fence };
+  }
+
+  async save(chat: string, value: unknown, fence: number): Promise<void> {
+    const { version } = this.#rules;
+    if (this.#rules.isPlain) return this.#store.save(chat, value, fence);
+    const session = value as Session;
+    await this.#rules.check(session.data);
+    await this.#store.save(chat, version === 0 ? session : { ...session, version }, fence);
+  }
+}
