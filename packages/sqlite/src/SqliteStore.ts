@@ -119,7 +119,6 @@ export class SqliteStore implements Store {
     if (this.#refusal !== undefined) throw this.#refusal;
     const answer = await this.#step((ledger, moment, pushes, file) => {
       this.#buryEndedIn(file, ledger, moment, pushes);
-      ledger.expectAll(request.epoch);
       return transitions.beat(ledger, request, moment, pushes);
     });
     this.#subscribers.get(instance)?.waiting.afterBeat(request, answer);

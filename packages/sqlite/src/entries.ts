@@ -1,4 +1,4 @@
-import type { LedgerEntry, LedgerMessage, LedgerQueue } from '@botmesh/core/spi';
+import type { Grant, LedgerEntry, LedgerMessage, LedgerQueue } from '@botmesh/core/spi';
 import type { Row } from './driver.js';
 import type { Sql } from './sql.js';
 import { fromColumn, fromTextOrNull, textOrNull, toColumn } from './text.js';
@@ -17,6 +17,12 @@ const READ_ONE = `SELECT ${COLUMNS} FROM entry WHERE owner = ? AND seq = ?`;
 const READ_OWNED = `SELECT ${COLUMNS}, fence <> 0 AND NOT EXISTS (
   SELECT 1 FROM entry AS other WHERE other.key = entry.key AND other.seq < entry.seq
 ) AS is_head FROM entry WHERE owner = ? ORDER BY seq`;
+
+/** A holder stands first, so only of those that wait it is asked whether somebody stands before them. */
+const READ_SETTLED = `SELECT json_group_array(seq) AS seqs, json_group_array(fence) AS fences FROM entry
+WHERE owner = ? AND offered = 0 AND (fence <> 0 AND era = ? OR fence = 0 AND EXISTS (
+  SELECT 1 FROM entry AS other WHERE other.key = entry.key AND other.seq < entry.seq
+))`;
 
 /** All that a step may change of an entry. */
 interface Mutable {
@@ -92,6 +98,20 @@ export class Entries {
     if (page.length === PAGE) return page;
     const added = this.#added.get(key) ?? [];
     return page.concat(added.filter((entry) => entry.seq > seq && this.at(entry.seq) === entry));
+  }
+
+  /** Whether the table has just these tickets of an epoch, each held in this era or waiting as listed. */
+  areAsListed(epoch: number, era: number, view: readonly Grant[]): boolean {
+    // What this step has changed the table does not know yet.
+    if (this.#loaded.size > 0) return false;
+    const { count } = this.#sql.get('SELECT count(*) AS count FROM entry WHERE owner = ?', epoch) ?? {};
+    if (count !== view.length) return false;
+    if (count === 0) return true;
+    const { seqs, fences } = this.#sql.get(READ_SETTLED, epoch, era) ?? {};
+    const fencesBySeq = new Map(view.map(({ seq, fence }) => [seq, fence]));
+    const held = JSON.parse(fences as string) as number[];
+    const found = JSON.parse(seqs as string) as number[];
+    return found.length === count && found.every((seq, index) => fencesBySeq.get(seq) === held[index]);
   }
 
   /** All of an epoch, in the order of their places. */

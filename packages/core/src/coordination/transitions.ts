@@ -184,10 +184,12 @@ export function beat(record: Ledger, request: BeatRequest, moment: Moment, pushe
   renew(step, me);
   me.adopts = request.adopts;
   if (request.era === record.era && request.watchedMs >= record.quarantineMs) record.quarantineMs = 0;
+  // Asked before anything changes: what a burial grants or hands over now is news in any case.
+  const isKnown = request.era === record.era && record.isAsListed?.(me.epoch, request.view) === true;
   buryTheDead(step, me);
 
-  const lost = compareView(step, me, request);
-  const hasMore = lookAround(step, me, request.answered);
+  const lost = isKnown ? [] : compareView(step, me, request);
+  const hasMore = lookAround(step, me, request.answered, !isKnown);
   hearUpTo(step, me, request.heard);
   const notes = me.notes.slice(0, NOTES_SHARE);
   forgetExpired(step);
@@ -279,11 +281,12 @@ function disown(step: Step, me: Row, entry: Entry): void {
 }
 
 /** Hands the caller what was offered and not yet listed, and messages that nobody took. True when there is more. */
-function lookAround(step: Step, me: Row, answered: number): boolean {
+function lookAround(step: Step, me: Row, answered: number, mayHaveOffers: boolean): boolean {
   const { record } = step;
-  if (!me.adopts) takeOffersBack(step, me, answered);
+  if (!me.adopts && mayHaveOffers) takeOffersBack(step, me, answered);
   if (!me.adopts || record.quarantineMs !== 0) return false;
   for (const key of [...record.orphans].slice(0, ADOPT_SHARE)) settle(step, key);
+  if (!mayHaveOffers) return record.orphans.size > 0;
   const known = new Set(step.adopted.map((adoption) => adoption.seq));
   for (const entry of me.tickets.values()) {
     if (!entry.offered || entry.message === null || entry.batch > answered || known.has(entry.seq)) continue;
