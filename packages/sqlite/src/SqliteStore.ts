@@ -38,6 +38,8 @@ export interface SqliteStoreOptions {
   readonly time?: (() => HostTime) | undefined;
   /** How pushes go; for tests. Default: Unix sockets. */
   readonly makeWire?: (() => Wire) | undefined;
+  /** Whether it looks into the file while somebody waits, in case a push is lost; for tests. Default: yes. */
+  readonly looks?: boolean | undefined;
 }
 
 /** `nowMs` judges leases, and starts anew with the host; `wallMs` gives stamps, and does not. */
@@ -77,6 +79,7 @@ export class SqliteStore implements Store {
   readonly #seated = new Set<string>();
   /** Why the last batch could not be written. */
   #refusal: Error | undefined;
+  readonly #looks: boolean;
   #isClosed = false;
 
   constructor(options: SqliteStoreOptions) {
@@ -88,6 +91,7 @@ export class SqliteStore implements Store {
     this.#presence = new Presence(this.#path, this.#own);
     this.#makeWire = options.makeWire ?? (() => new SocketWire((instance) => this.#presence.socketOf(instance)));
     this.#wire = this.#makeWire();
+    this.#looks = options.looks ?? true;
   }
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
@@ -286,7 +290,9 @@ export class SqliteStore implements Store {
 
   #makeWaiting(instance: string): Waiting {
     return new Waiting({
-      look: (epoch, era, isWaiting) => this.#lookForGrants(instance, epoch, era, isWaiting),
+      look: (epoch, era, isWaiting) => {
+        if (this.#looks) this.#lookForGrants(instance, epoch, era, isWaiting);
+      },
       bury: () => this.#buryEnded(),
       version: () => this.#connection.file?.sql.get('PRAGMA data_version')?.data_version,
     });
