@@ -1,33 +1,30 @@
-// Measures botmesh in one process beside a plain promise chain: `npm run bench`, or `npm run bench -- --quick`.
-import { FULL, QUICK } from './in-process/effort.js';
-import { measure } from './in-process/measure.js';
-import { rows, violations } from './in-process/report.js';
-import { machine } from './lib/machine.js';
-import { shown, table } from './lib/table.js';
+// Measures botmesh beside what it is compared with: `npm run bench`, or `npm run bench -- --quick sqlite W1 W2`.
+import { readdirSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import type { Backend } from './processes/subject.js';
 
-const effort = process.argv.includes('--quick') ? QUICK : FULL;
-const startedMs = performance.now();
-const on = machine();
-const figures = await measure(effort);
-const wrong = violations(figures);
-const lines = rows(figures);
+const IN_PROCESS = 'in-process';
+const drivers = readdirSync(new URL('processes/drivers/', import.meta.url))
+  .filter((name) => name.endsWith('.js'))
+  .map((name) => name.slice(0, -'.js'.length));
 
-console.log(`Node ${on.node}, ${on.cores} × ${on.cpu}, load ${on.load1}; ${effort.rounds} rounds, interleaved.\n`);
-console.log(
-  table(
-    ['what', 'who', 'median (min..max)', 'ratio (min..max)', 'goal'],
-    lines.map(({ what, who, value, unit, ratio, goal }) => [
-      what,
-      who,
-      `${shown(value)} ${unit}`,
-      ratio === undefined ? '' : shown(ratio),
-      goal ?? '',
-    ]),
-  ),
-);
-console.log(`\nOverlaps ${wrong.overlaps}, disorder ${wrong.disorder}, losses ${wrong.losses}.`);
-const seconds = Math.round((performance.now() - startedMs) / 1000);
-console.log(
-  JSON.stringify({ bench: 'in-process', at: new Date().toISOString(), seconds, ...on, ...wrong, rows: lines }),
-);
-if (wrong.overlaps + wrong.disorder + wrong.losses > 0) process.exitCode = 1;
+const { values, positionals } = parseArgs({ options: { quick: { type: 'boolean' } }, allowPositionals: true });
+const isQuick = values.quick === true;
+const benches = [IN_PROCESS, ...drivers];
+const named = positionals.filter((name) => benches.includes(name));
+const only = positionals.filter((name) => !benches.includes(name));
+
+for (const name of named.length === 0 ? benches : named) {
+  if (!(await bench(name))) process.exitCode = 1;
+}
+
+async function bench(name: string): Promise<boolean> {
+  if (name === IN_PROCESS) {
+    // Changes how this process collects garbage: only where it is asked for.
+    const { benchInProcess } = await import('./in-process/main.js');
+    return benchInProcess(isQuick);
+  }
+  const { benchProcesses } = await import('./processes/main.js');
+  const { backend } = (await import(`./processes/drivers/${name}.js`)) as { backend: Backend };
+  return benchProcesses(backend, { isQuick, only });
+}

@@ -2,8 +2,12 @@ import type { Spread } from './stats.js';
 
 /** A Markdown table. */
 export function table(head: readonly string[], lines: readonly (readonly string[])[]): string {
-  const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
   return [row(head), row(head.map(() => '---')), ...lines.map(row)].join('\n');
+}
+
+/** One line of it. */
+export function row(cells: readonly string[]): string {
+  return `| ${cells.join(' | ')} |`;
 }
 
 /** `median (min..max)`, in as many digits as mean something. */

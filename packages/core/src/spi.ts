@@ -34,6 +34,7 @@ export type {
 } from './coordination/types.js';
 export {
   BadInputError,
+  BotmeshError,
   ConfigError,
   CoordinationUnavailableError,
   checkOptionNames,

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { hasEnded, type ProcessIdentity } from './processes.js';
@@ -7,9 +8,17 @@ import { hasEnded, type ProcessIdentity } from './processes.js';
 /** The longest path a Unix socket may have everywhere. */
 const LONGEST_SOCKET_PATH = 100;
 
+/** Nobody takes this long to write a note. */
+const WRITING_MS = 10_000;
+
+/** What a replica's note says: whose it is, and whether that one has joined. */
+interface Note extends ProcessIdentity {
+  readonly hasJoined: boolean;
+}
+
 /**
- * A folder beside the database in which every joined replica has a note of its own. It tells whether somebody else is at
- * work on this path when the file turns out to be new, put back or from before a reboot.
+ * A folder beside the database in which every replica has a note of its own. It tells whether somebody else is at work on
+ * this path when the file turns out to be new, put back or from before a reboot; and whose socket is left over.
  */
 export class Presence {
   readonly folder: string;
@@ -22,28 +31,37 @@ export class Presence {
 
   /** Where the replica of `instance` listens. */
   socketOf(instance: string): string {
-    const name = `${short(instance)}.sock`;
-    const beside = join(this.folder, name);
-    if (beside.length <= LONGEST_SOCKET_PATH) return beside;
-    return join(tmpdir(), `botmesh-${short(this.folder)}-${name}`);
+    return this.#socketOf(short(instance));
   }
 
-  make(): void {
-    mkdirSync(this.folder, { recursive: true });
+  /** Written before it listens, as a socket without a note is left over, and again when it has joined. */
+  write(instance: string, hasJoined: boolean): void {
+    const note: Note = { ...this.#own, hasJoined };
+    const path = this.#noteOf(short(instance));
+    makeFolder(this.folder);
+    try {
+      writeFileSync(path, JSON.stringify(note));
+    } catch (error) {
+      rmSync(path, { force: true });
+      throw error;
+    }
   }
 
+  /** That of one that has joined. */
   note(instance: string): void {
-    this.make();
-    writeFileSync(this.#noteOf(instance), JSON.stringify(this.#own));
+    this.write(instance, true);
+  }
+
+  isNoted(instance: string): boolean {
+    return existsSync(this.#noteOf(short(instance)));
   }
 
   forgetSeat(instance: string): void {
-    rmSync(this.#noteOf(instance), { force: true });
+    rmSync(this.#noteOf(short(instance)), { force: true });
   }
 
   forget(instance: string): void {
-    this.forgetSeat(instance);
-    rmSync(this.socketOf(instance), { force: true });
+    this.#forget(short(instance));
     try {
       rmdirSync(this.folder);
     } catch {
@@ -51,37 +69,95 @@ export class Presence {
     }
   }
 
-  /** Whether a replica that joined on this path may be alive. Notes of those who surely are not are cleared away. */
+  /** Whether a replica that joined on this path may be alive. What is left of those who surely are not is cleared away. */
   hasAny(): boolean {
     let isAnyAlive = false;
-    for (const name of this.#notes()) {
-      const note = join(this.folder, name);
-      if (this.#mayLive(note)) isAnyAlive = true;
-      else rmSync(note, { force: true });
+    for (const name of this.#names('.seat')) {
+      const note = this.#read(name);
+      if (note === undefined ? this.#isOld(name) : hasEnded(note, this.#own)) this.#forget(name);
+      else if (note?.hasJoined !== false) isAnyAlive = true;
     }
     return isAnyAlive;
   }
 
-  #noteOf(instance: string): string {
-    return join(this.folder, `${short(instance)}.seat`);
+  /** Clears away what processes have left that ended without a word. Never rejects. */
+  async sweep(): Promise<void> {
+    try {
+      this.hasAny();
+      const noted = new Set(this.#names('.seat'));
+      for (const name of this.#names('.sock')) if (!noted.has(name)) this.#forget(name);
+      await Promise.all([...noted].map((name) => this.#sweepForeign(name)));
+    } catch {
+      // The next replica to join tries again.
+    }
   }
 
-  #notes(): string[] {
+  /** A process of another container cannot be seen. Its socket can: nobody listens at it any more. */
+  async #sweepForeign(name: string): Promise<void> {
+    const note = this.#read(name);
+    if (note === undefined || note.namespace === this.#own.namespace) return;
+    if (await isRefused(this.#socketOf(name))) this.#forget(name);
+  }
+
+  #forget(name: string): void {
+    rmSync(this.#socketOf(name), { force: true });
+    rmSync(this.#noteOf(name), { force: true });
+  }
+
+  #socketOf(name: string): string {
+    const beside = join(this.folder, `${name}.sock`);
+    if (beside.length <= LONGEST_SOCKET_PATH) return beside;
+    return join(tmpdir(), `botmesh-${short(this.folder)}-${name}.sock`);
+  }
+
+  #noteOf(name: string): string {
+    return join(this.folder, `${name}.seat`);
+  }
+
+  #names(end: string): string[] {
     try {
-      return readdirSync(this.folder).filter((name) => name.endsWith('.seat'));
+      return readdirSync(this.folder)
+        .filter((file) => file.endsWith(end))
+        .map((file) => file.slice(0, -end.length));
     } catch {
       return [];
     }
   }
 
-  #mayLive(note: string): boolean {
+  /** One that cannot be read may be being written at this moment; later, its process died in the midst of that. */
+  #isOld(name: string): boolean {
+    const found = statSync(this.#noteOf(name), { throwIfNoEntry: false });
+    return found === undefined || Math.abs(Date.now() - found.mtimeMs) > WRITING_MS;
+  }
+
+  #read(name: string): Note | undefined {
     try {
-      return !hasEnded(JSON.parse(readFileSync(note, 'utf8')) as ProcessIdentity, this.#own);
-    } catch (error) {
-      // Gone meanwhile, or being written at this moment.
-      return (error as NodeJS.ErrnoException).code !== 'ENOENT';
+      return JSON.parse(readFileSync(this.#noteOf(name), 'utf8')) as Note;
+    } catch {
+      return undefined;
     }
   }
+}
+
+/** Not its parents: a folder that is missing is for its owner to make. */
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+function isRefused(address: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(address);
+    const end = (answer: boolean): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once('connect', () => end(false));
+    socket.once('error', (error: NodeJS.ErrnoException) => end(error.code === 'ECONNREFUSED'));
+  });
 }
 
 function short(text: string): string {

@@ -51,6 +51,16 @@ export class SqliteLedger implements Ledger {
     this.#before = this.#scalars();
   }
 
+  /** The step is going to ask for these tickets, by their seqs alone. */
+  expect(tickets: readonly { readonly key: string; readonly seq: number }[]): void {
+    for (const { key, seq } of tickets) this.#entries.expect(key, seq);
+  }
+
+  /** The step is going to ask for all that an epoch has. */
+  expectAll(epoch: number): void {
+    this.#entries.ownedBy(epoch);
+  }
+
   /** Writes what the step changed. */
   flush(): void {
     this.#entries.flush();

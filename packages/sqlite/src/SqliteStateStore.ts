@@ -1,7 +1,10 @@
 import { ConfigError, StaleFenceError, type StateStore, type StoredState } from '@botmesh/core/spi';
+import { CALM_MS, Connection } from './Connection.js';
 import type { DriverName } from './driver.js';
-import { type OpenFile, openFile, whileBusy } from './file.js';
+import { explain } from './explain.js';
+import { demandCurrent } from './file.js';
 import { fileOf } from './namespace.js';
+import type { Sql } from './sql.js';
 import { toColumn } from './text.js';
 
 export interface SqliteStateStoreOptions {
@@ -14,60 +17,59 @@ export interface SqliteStateStoreOptions {
 /** The state of chats in a SQLite file, each write held against the fence of the last. */
 export class SqliteStateStore implements StateStore {
   readonly #path: string;
-  readonly #driver: DriverName | undefined;
-  #file: Promise<OpenFile> | undefined;
+  readonly #connection: Connection;
 
   constructor(options: SqliteStateStoreOptions) {
     if (typeof options?.path !== 'string' || options.path === '') {
       throw new ConfigError('SqliteStateStore: path is missing. Pass { path } with the file to keep state in.');
     }
-    this.#path = fileOf(options.path, options.namespace);
-    this.#driver = options.driver;
+    const { path, namespace, driver } = options;
+    this.#path = fileOf(path, namespace);
+    this.#connection = new Connection({ path: this.#path, driver, calmMs: CALM_MS });
   }
 
   async load(key: string): Promise<StoredState | null> {
-    const { sql } = await this.#open();
-    const row = await whileBusy(this.#path, () =>
-      sql.get('SELECT value, fence FROM state WHERE key = ?', toColumn(key)),
-    );
+    const row = await this.#use((sql) => sql.get('SELECT value, fence FROM state WHERE key = ?', toColumn(key)));
     if (row === undefined) return null;
-    return { value: JSON.parse(row.value as string) as unknown, fence: row.fence as number };
+    return { value: this.#parse(row.value as string), fence: row.fence as number };
   }
 
   async save(key: string, value: unknown, fence: number): Promise<void> {
-    const { sql } = await this.#open();
     const json = JSON.stringify(value) ?? 'null';
-    const written = await whileBusy(this.#path, () =>
+    const newest = await this.#use((sql) => {
       // One statement is one step: the write happens only under a fence that is not older.
-      sql.get(
+      const written = sql.get(
         `INSERT INTO state (key, value, fence) VALUES (?, ?, ?)
          ON CONFLICT (key) DO UPDATE SET value = excluded.value, fence = excluded.fence WHERE fence <= excluded.fence
          RETURNING fence`,
         ...[toColumn(key), json, fence],
-      ),
-    );
-    if (written !== undefined) return;
-    const newest = sql.get('SELECT fence FROM state WHERE key = ?', toColumn(key))?.fence as number;
-    throw new StaleFenceError(fence, newest);
+      );
+      return written ?? sql.get('SELECT fence FROM state WHERE key = ?', toColumn(key));
+    });
+    if (newest?.fence !== fence) throw new StaleFenceError(fence, newest?.fence as number);
   }
 
   async delete(key: string): Promise<void> {
-    const { sql } = await this.#open();
-    await whileBusy(this.#path, () => sql.run('DELETE FROM state WHERE key = ?', toColumn(key)));
+    await this.#use((sql) => sql.run('DELETE FROM state WHERE key = ?', toColumn(key)));
   }
 
   /** Closes the file. A later call opens it again. */
   async close(): Promise<void> {
-    const file = await this.#file?.catch(() => undefined);
-    this.#file = undefined;
-    file?.database.close();
+    this.#connection.close();
   }
 
-  #open(): Promise<OpenFile> {
-    this.#file ??= openFile(this.#path, this.#driver);
-    this.#file.catch(() => {
-      this.#file = undefined;
+  #use<T>(call: (sql: Sql) => T): Promise<T> {
+    return this.#connection.use((file) => {
+      demandCurrent(this.#path, file);
+      return call(file.sql);
     });
-    return this.#file;
+  }
+
+  #parse(value: string): unknown {
+    try {
+      return JSON.parse(value) as unknown;
+    } catch (error) {
+      throw explain(this.#path, error);
+    }
   }
 }

@@ -17,12 +17,16 @@ import {
   type Waiting as WaitingMessage,
   type WaitingRequest,
 } from '@botmesh/core/spi';
+import { CALM_MS, Connection } from './Connection.js';
 import type { DriverName } from './driver.js';
-import { isCurrent, type OpenFile, openFile, whileBusy } from './file.js';
+import { explain } from './explain.js';
+import { demandCurrent, type OpenFile } from './file.js';
 import { view } from './inspect.js';
+import { warnOfOldLibrary } from './library.js';
 import { Presence } from './Presence.js';
 import { bootId, hasEnded, ownIdentity, type ProcessIdentity } from './processes.js';
 import { SqliteLedger } from './SqliteLedger.js';
+import { rollBack } from './schema.js';
 import { fromColumn } from './text.js';
 import { Waiting } from './Waiting.js';
 import { SocketWire, type Wire } from './Wire.js';
@@ -49,12 +53,18 @@ interface Subscriber {
   readonly wire: Wire;
 }
 
-type Run<Answer> = (ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]) => Answer;
+type Run<Answer> = (ledger: SqliteLedger, moment: Moment, pushes: Outgoing[], file: OpenFile) => Answer;
+
+/** A step that waits longer for others fails, and says so. Shorter with short leases: their heartbeats wait less. */
+const LONGEST_BUSY_MS = 1_000;
+
+/** How long the log grows before it is written back into the file: some MB, in pages of the schema's size. */
+const LOG_PAGES = 4_000;
 
 /** The protocol's steps on one SQLite file: each is the reference transition, run over the tables in one transaction. */
 export class SqliteStore implements Store {
   readonly #path: string;
-  readonly #driver: DriverName | undefined;
+  readonly #connection: Connection;
   readonly #time: () => HostTime;
   readonly #makeWire: () => Wire;
   readonly #own: ProcessIdentity = ownIdentity();
@@ -63,12 +73,17 @@ export class SqliteStore implements Store {
   readonly #subscribers = new Map<string, Subscriber>();
   /** Only sends. */
   readonly #wire: Wire;
-  #opening: Promise<OpenFile> | undefined;
-  #file: OpenFile | undefined;
+  /** Instances that joined from here: somebody at work, also when the notes are gone with the file. */
+  readonly #seated = new Set<string>();
+  /** Why the last batch could not be written. */
+  #refusal: Error | undefined;
+  #isClosed = false;
 
   constructor(options: SqliteStoreOptions) {
     this.#path = options.path;
-    this.#driver = options.driver;
+    // Whoever moves the clock does not wait.
+    const calmMs = options.time === undefined ? CALM_MS : 0;
+    this.#connection = new Connection({ path: options.path, driver: options.driver, calmMs });
     this.#time = options.time ?? hostTime;
     this.#presence = new Presence(this.#path, this.#own);
     this.#makeWire = options.makeWire ?? (() => new SocketWire((instance) => this.#presence.socketOf(instance)));
@@ -76,46 +91,66 @@ export class SqliteStore implements Store {
   }
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
-    const { instance } = request;
+    const { instance, config } = request;
+    this.#connection.busyLimitMs = Math.min(LONGEST_BUSY_MS, config.leaseMs / 24);
     const answer = await this.#step((ledger, moment, pushes) => transitions.join(ledger, request, moment, pushes));
     if (answer.kind !== 'joined') return answer;
-    this.#presence.note(instance);
+    this.#refusal = undefined;
+    this.#seated.add(instance);
+    this.#told(() => this.#presence.write(instance, true));
+    void this.#presence.sweep();
     this.#subscribers.get(instance)?.waiting.begin(answer.epoch, answer.era);
     return answer;
   }
 
   async apply(request: ApplyRequest): Promise<ApplyAnswer> {
     const { instance } = request;
-    const answer = await this.#step((ledger, moment, pushes) => transitions.apply(ledger, request, moment, pushes));
+    const released = request.ops.filter((op) => op.op === 'release');
+    const answer = await this.#stepOrRefuse((ledger, moment, pushes) => {
+      ledger.expect(released);
+      return transitions.apply(ledger, request, moment, pushes);
+    });
     this.#subscribers.get(instance)?.waiting.afterApply(request, answer);
     return answer;
   }
 
   async beat(request: BeatRequest): Promise<BeatAnswer> {
     const { instance } = request;
-    const answer = await this.#step((ledger, moment, pushes) => {
-      this.#buryEndedIn(ledger, moment, pushes);
+    if (this.#refusal !== undefined) throw this.#refusal;
+    const answer = await this.#step((ledger, moment, pushes, file) => {
+      this.#buryEndedIn(file, ledger, moment, pushes);
+      ledger.expectAll(request.epoch);
       return transitions.beat(ledger, request, moment, pushes);
     });
     this.#subscribers.get(instance)?.waiting.afterBeat(request, answer);
     this.#checkpoint(request.epoch);
+    // It may have been removed with everything else.
+    if (!this.#presence.isNoted(instance)) this.#told(() => this.#presence.write(instance, this.#seated.has(instance)));
     return answer;
   }
 
   async leave(request: LeaveRequest): Promise<void> {
-    await this.#step((ledger, moment, pushes) => transitions.leave(ledger, request, moment, pushes));
-    this.#presence.forgetSeat(request.instance);
+    try {
+      await this.#step((ledger, moment, pushes) => transitions.leave(ledger, request, moment, pushes));
+    } finally {
+      // Of a join that was answered too late: nobody would close what this has opened.
+      if (this.#isClosed) this.#connection.close();
+    }
+    this.#seated.delete(request.instance);
+    this.#noteLeft(request.instance);
   }
 
-  async waiting(request: WaitingRequest): Promise<readonly WaitingMessage[]> {
-    const { sql } = await this.#openCurrent();
-    // One transaction, so that the head and what is behind it are of one moment. It reads: nobody waits for it.
-    sql.run('BEGIN');
-    try {
-      return transitions.waiting(new SqliteLedger(sql, ''), request);
-    } finally {
-      sql.run('COMMIT');
-    }
+  waiting(request: WaitingRequest): Promise<readonly WaitingMessage[]> {
+    return this.#connection.use((file) => {
+      demandCurrent(this.#path, file);
+      // One transaction, so that the head and what is behind it are of one moment. It reads: nobody waits for it.
+      file.sql.run('BEGIN');
+      try {
+        return transitions.waiting(new SqliteLedger(file.sql, ''), request);
+      } finally {
+        file.sql.run('COMMIT');
+      }
+    });
   }
 
   pace(request: PaceRequest): Promise<PaceAnswer> {
@@ -123,26 +158,47 @@ export class SqliteStore implements Store {
   }
 
   async subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {
-    this.#presence.make();
-    this.#unsubscribe(instance);
+    this.#isClosed = false;
+    // First of all: beside a path that cannot work, nothing is left.
+    await this.#connection.use(() => {});
+    this.#told(() => this.#presence.write(instance, this.#seated.has(instance)));
+    // Again for one that hears nothing any more: what it waits for stays.
+    const former = this.#subscribers.get(instance);
+    former?.wire.close();
     const wire = this.#makeWire();
     await wire.listen(instance, (push) => this.#hear(instance, push));
-    const subscriber = { listener, wire, waiting: this.#makeWaiting(instance) };
+    const subscriber = { listener, wire, waiting: former?.waiting ?? this.#makeWaiting(instance) };
     this.#subscribers.set(instance, subscriber);
     return async () => {
       if (this.#subscribers.get(instance) === subscriber) this.#unsubscribe(instance);
     };
   }
 
-  async inspect(): Promise<StoreView> {
-    const { sql } = await this.#openCurrent();
-    return view(sql, this.#time().nowMs);
+  inspect(): Promise<StoreView> {
+    return this.#connection.use((file) => {
+      demandCurrent(this.#path, file);
+      return view(file.sql, this.#time().nowMs);
+    });
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     for (const instance of [...this.#subscribers.keys()]) this.#unsubscribe(instance);
     this.#wire.close();
-    this.#drop();
+    this.#connection.close();
+  }
+
+  /** One that still listens keeps its note: without it, whoever joins next would clear its socket away. */
+  #noteLeft(instance: string): void {
+    if (!this.#subscribers.has(instance)) {
+      this.#told(() => this.#presence.forgetSeat(instance));
+      return;
+    }
+    try {
+      this.#presence.write(instance, false);
+    } catch {
+      // It has left, and that is what counts: pushes are hints.
+    }
   }
 
   #unsubscribe(instance: string): void {
@@ -151,18 +207,37 @@ export class SqliteStore implements Store {
     this.#subscribers.delete(instance);
     subscriber.waiting.end();
     subscriber.wire.close();
+    this.#seated.delete(instance);
     this.#presence.forget(instance);
   }
 
   // ── Steps ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #step<Answer>(run: Run<Answer>): Promise<Answer> {
-    const file = await this.#openCurrent();
+  #step<Answer>(run: Run<Answer>): Promise<Answer> {
+    return this.#connection.use((file) => this.#transact(file, run));
+  }
+
+  /**
+   * A disk that is nearly full takes a heartbeat and refuses a batch. Heartbeats alone would keep up the trust of a replica
+   * whose calls wait for ever, so they fail with the batch until it is written.
+   */
+  async #stepOrRefuse<Answer>(run: Run<Answer>): Promise<Answer> {
     try {
-      return await whileBusy(this.#path, () => this.#transact(file, run));
+      const answer = await this.#step(run);
+      this.#refusal = undefined;
+      return answer;
     } catch (error) {
-      if (this.#file === file) this.#drop();
+      this.#refusal = error as Error;
       throw error;
+    }
+  }
+
+  /** What the file system refuses, in our words. */
+  #told(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      throw explain(this.#path, error);
     }
   }
 
@@ -171,16 +246,16 @@ export class SqliteStore implements Store {
     file.sql.run('BEGIN IMMEDIATE');
     let answer: Answer;
     try {
-      // Again, now that nobody else writes: what is written to a file that is no longer there is lost.
-      if (!isCurrent(this.#path, file)) throw new Error(`SQLite: ${this.#path} was removed or replaced.`);
+      // Now that nobody else writes: what is written to files that are no longer there is lost.
+      demandCurrent(this.#path, file);
       const ledger = new SqliteLedger(file.sql, JSON.stringify(this.#own));
       const moment = { ...this.#time(), run: `${this.#boot} ${file.identity}` };
       this.#noticeStart(ledger, moment, pushes);
-      answer = run(ledger, moment, pushes);
+      answer = run(ledger, moment, pushes, file);
       ledger.flush();
       file.sql.run('COMMIT');
     } catch (error) {
-      rollBack(file);
+      rollBack(file.database);
       throw error;
     }
     for (const { instance: to, push } of pushes) this.#send(to, push);
@@ -192,31 +267,9 @@ export class SqliteStore implements Store {
    * surely over, and there is nothing to wait out. Otherwise the step begins a new era, with its quarantine.
    */
   #noticeStart(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
-    if (ledger.run === moment.run || this.#presence.hasAny()) return;
+    if (ledger.run === moment.run || this.#seated.size > 0 || this.#presence.hasAny()) return;
     ledger.run = moment.run;
     for (const { epoch } of ledger.live.values()) transitions.kill(ledger, epoch, moment, pushes);
-  }
-
-  /** The file that is at the path now: one that was removed, or put in its place, is another. */
-  async #openCurrent(): Promise<OpenFile> {
-    if (this.#file !== undefined && !isCurrent(this.#path, this.#file)) this.#drop();
-    return this.#open();
-  }
-
-  async #open(): Promise<OpenFile> {
-    if (this.#file !== undefined) return this.#file;
-    this.#opening ??= openFile(this.#path, this.#driver);
-    try {
-      this.#file = await this.#opening;
-      return this.#file;
-    } finally {
-      this.#opening = undefined;
-    }
-  }
-
-  #drop(): void {
-    this.#file?.database.close();
-    this.#file = undefined;
   }
 
   // ── Pushes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -236,13 +289,13 @@ export class SqliteStore implements Store {
     return new Waiting({
       look: (epoch, era, isWaiting) => this.#lookForGrants(instance, epoch, era, isWaiting),
       bury: () => this.#buryEnded(),
-      version: () => this.#file?.sql.get('PRAGMA data_version')?.data_version,
+      version: () => this.#connection.file?.sql.get('PRAGMA data_version')?.data_version,
     });
   }
 
   /** The safety net under the wire: grants that stand in the file. */
   #lookForGrants(instance: string, epoch: number, era: number, isWaiting: (seq: number) => boolean): void {
-    const rows = this.#file?.sql.all(
+    const rows = this.#connection.file?.sql.all(
       'SELECT key, seq, fence FROM entry WHERE owner = ? AND fence <> 0 AND era = ?',
       epoch,
       era,
@@ -265,13 +318,15 @@ export class SqliteStore implements Store {
 
   /** Looks whether a process with a seat has ended, and if so buries its replica. */
   async #buryEnded(): Promise<void> {
-    const file = this.#file;
-    if (file === undefined || ended(file, this.#own).length === 0) return;
-    await this.#step((ledger, moment, pushes) => this.#buryEndedIn(ledger, moment, pushes));
+    const { file } = this.#connection;
+    if (file === undefined || !seats(file).some((seat) => hasEnded(seat.process, this.#own))) return;
+    await this.#step((ledger, moment, pushes, current) => this.#buryEndedIn(current, ledger, moment, pushes));
   }
 
-  #buryEndedIn(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
-    for (const { epoch, instance } of this.#file === undefined ? [] : ended(this.#file, this.#own)) {
+  #buryEndedIn(file: OpenFile, ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
+    for (const { epoch, instance, process } of seats(file)) {
+      if (process.pid !== this.#own.pid) warnOfOldLibrary(file.version);
+      if (!hasEnded(process, this.#own)) continue;
       transitions.kill(ledger, epoch, moment, pushes);
       this.#presence.forget(instance);
     }
@@ -279,8 +334,9 @@ export class SqliteStore implements Store {
 
   /** The eldest alone writes the log back into the file. */
   #checkpoint(epoch: number): void {
-    const eldest = this.#file?.sql.get('SELECT min(epoch) AS eldest FROM replica')?.eldest;
-    this.#file?.database.exec(`PRAGMA wal_autocheckpoint = ${eldest === epoch ? 1000 : 0}`);
+    const { file } = this.#connection;
+    const eldest = file?.sql.get('SELECT min(epoch) AS eldest FROM replica')?.eldest;
+    file?.database.exec(`PRAGMA wal_autocheckpoint = ${eldest === epoch ? LOG_PAGES : 0}`);
   }
 }
 
@@ -289,17 +345,10 @@ function hostTime(): HostTime {
   return { nowMs: Number(process.hrtime.bigint()) / 1e6, wallMs: Date.now() };
 }
 
-function ended({ sql }: OpenFile, own: ProcessIdentity): { epoch: number; instance: string }[] {
-  return sql
-    .all('SELECT epoch, instance, process FROM replica')
-    .filter((row) => hasEnded(JSON.parse(row.process as string) as ProcessIdentity, own))
-    .map((row) => ({ epoch: row.epoch as number, instance: row.instance as string }));
-}
-
-function rollBack(file: OpenFile): void {
-  try {
-    file.sql.run('ROLLBACK');
-  } catch {
-    // The library has done so itself, or the connection is beyond use: it is closed next.
-  }
+function seats({ sql }: OpenFile): { epoch: number; instance: string; process: ProcessIdentity }[] {
+  return sql.all('SELECT epoch, instance, process FROM replica').map((row) => ({
+    epoch: row.epoch as number,
+    instance: row.instance as string,
+    process: JSON.parse(row.process as string) as ProcessIdentity,
+  }));
 }

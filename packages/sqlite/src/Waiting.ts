@@ -20,6 +20,8 @@ export class Waiting {
   #era = 0;
   #timer: NodeJS.Timeout | undefined;
   #version: unknown;
+  /** Granted in the file at the last look, though no push has told of it. */
+  #untold = new Set<number>();
   #isBurying = false;
 
   constructor(options: WaitingOptions) {
@@ -77,12 +79,23 @@ export class Waiting {
     }
     try {
       const version = this.#options.version();
-      if (version !== this.#version) this.#options.look(this.#epoch, this.#era, (seq) => this.#seqs.has(seq));
+      if (version !== this.#version || this.#untold.size > 0) this.#look();
       this.#version = version;
     } catch {
       // The next heartbeat finds out what is wrong, and says so.
     }
     void this.#bury();
+  }
+
+  /** A grant has until the next look to be told of by its push, so that it is not told of twice. */
+  #look(): void {
+    const found = new Set<number>();
+    this.#options.look(this.#epoch, this.#era, (seq) => {
+      if (!this.#seqs.has(seq)) return false;
+      found.add(seq);
+      return this.#untold.has(seq);
+    });
+    this.#untold = found;
   }
 
   async #bury(): Promise<void> {

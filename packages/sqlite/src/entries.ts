@@ -3,83 +3,161 @@ import type { Row } from './driver.js';
 import type { Sql } from './sql.js';
 import { fromColumn, fromTextOrNull, textOrNull, toColumn } from './text.js';
 
-const COLUMNS = 'seq, key, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt, error';
+const COLUMNS = 'key, seq, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt, error';
+
 /** So many entries of a queue are read at a time. */
 const PAGE = 64;
+/** A release takes the first of a queue and grants the next: both are read at once. */
+const FRONT = 2;
+
+const READ_FRONT = `SELECT ${COLUMNS} FROM entry WHERE key = ? ORDER BY seq LIMIT ${FRONT}`;
+const READ_PAGE = `SELECT ${COLUMNS} FROM entry WHERE key = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`;
+const READ_ONE = `SELECT ${COLUMNS} FROM entry WHERE owner = ? AND seq = ?`;
+/** Whether one stands first is asked of those that hold their key. */
+const READ_OWNED = `SELECT ${COLUMNS}, fence <> 0 AND NOT EXISTS (
+  SELECT 1 FROM entry AS other WHERE other.key = entry.key AND other.seq < entry.seq
+) AS is_head FROM entry WHERE owner = ? ORDER BY seq`;
+
+/** All that a step may change of an entry. */
+interface Mutable {
+  readonly owner: number;
+  readonly fence: number;
+  readonly era: number;
+  readonly batch: number;
+  readonly offered: boolean;
+  readonly attempt: number | undefined;
+  readonly error: string | null | undefined;
+}
 
 interface Loaded {
   readonly entry: LedgerEntry;
   /** What the table has of it; undefined for one that is not in the table yet. */
-  before: string | undefined;
+  readonly before: Mutable | undefined;
+}
+
+/** The first entries of a key that the table has, in order. Those removed since are among them. */
+interface Front {
+  readonly entries: readonly LedgerEntry[];
+  /** There are no more in the table. */
+  readonly isWhole: boolean;
 }
 
 /** The entries a step touches: each is one object, however often it is asked for, and is written once, at the end. */
 export class Entries {
   readonly #sql: Sql;
   readonly #loaded = new Map<number, Loaded>();
+  readonly #fronts = new Map<string, Front>();
+  /** By key, in order, those that this step adds: they come after all that were there. */
+  readonly #added = new Map<string, LedgerEntry[]>();
+  /** The keys of what the step will ask for by seq. */
+  readonly #expected = new Map<number, string>();
+  /** The epochs whose entries are all loaded. */
+  readonly #whole = new Set<number>();
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
-  get(seq: number): LedgerEntry | undefined {
-    const known = this.#loaded.get(seq);
-    if (known !== undefined) return known.entry;
-    return this.#keep(this.#sql.get(`SELECT ${COLUMNS} FROM entry WHERE seq = ?`, seq));
+  /** The step is going to ask for this one. */
+  expect(key: string, seq: number): void {
+    this.#expected.set(seq, key);
   }
 
-  /** The first of a key. One that this step adds comes after all that were there. */
+  /** The entry, if it is loaded and was not removed. */
+  at(seq: number): LedgerEntry | undefined {
+    return this.#loaded.get(seq)?.entry;
+  }
+
+  /** The entry, if it is this epoch's. */
+  get(seq: number, epoch: number): LedgerEntry | undefined {
+    if (!this.#loaded.has(seq) && !this.#whole.has(epoch)) this.#find(seq, epoch);
+    const found = this.at(seq);
+    return found?.owner === epoch ? found : undefined;
+  }
+
+  /** The first of a key. */
   head(key: string): LedgerEntry | undefined {
-    const row = this.#sql.get(`SELECT ${COLUMNS} FROM entry WHERE key = ? ORDER BY seq LIMIT 1`, toColumn(key));
-    if (row !== undefined) return this.#keep(row);
-    for (const { entry, before } of this.#loaded.values()) if (before === undefined && entry.key === key) return entry;
-    return undefined;
+    let front = this.#fronts.get(key) ?? this.#readFront(key);
+    let head = this.#firstOf(front.entries);
+    while (head === undefined && !front.isWhole) {
+      front = this.#readFront(key);
+      head = this.#firstOf(front.entries);
+    }
+    return head ?? this.#firstOf(this.#added.get(key) ?? []);
   }
 
   /** Up to a page of a key's entries behind `seq`, those in the table first, which are older. */
   pageAfter(key: string, seq: number): LedgerEntry[] {
-    const rows = this.#sql.all(
-      `SELECT ${COLUMNS} FROM entry WHERE key = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`,
-      ...[toColumn(key), seq],
-    );
-    const page = rows.map((row) => this.#keep(row)!);
+    const page = this.#sql.all(READ_PAGE, toColumn(key), seq).map((row) => this.#keep(row));
     if (page.length === PAGE) return page;
-    for (const { entry, before } of this.#loaded.values()) {
-      if (before === undefined && entry.key === key && entry.seq > seq) page.push(entry);
-    }
-    return page;
+    const added = this.#added.get(key) ?? [];
+    return page.concat(added.filter((entry) => entry.seq > seq && this.at(entry.seq) === entry));
   }
 
+  /** All of an epoch, in the order of their places. */
   ownedBy(epoch: number): LedgerEntry[] {
-    const rows = this.#sql.all(`SELECT ${COLUMNS} FROM entry WHERE owner = ? ORDER BY seq`, epoch);
-    const owned = rows.map((row) => this.#keep(row)!).filter((entry) => entry.owner === epoch);
-    const known = new Set(owned);
-    for (const { entry } of this.#loaded.values()) if (entry.owner === epoch && !known.has(entry)) owned.push(entry);
-    return owned;
+    if (!this.#whole.has(epoch)) this.#readOwned(epoch);
+    const owned: LedgerEntry[] = [];
+    for (const { entry } of this.#loaded.values()) if (entry.owner === epoch) owned.push(entry);
+    return owned.sort((a, b) => a.seq - b.seq);
   }
 
   add(entry: LedgerEntry): void {
     this.#loaded.set(entry.seq, { entry, before: undefined });
+    const added = this.#added.get(entry.key);
+    if (added === undefined) this.#added.set(entry.key, [entry]);
+    else added.push(entry);
   }
 
   remove(entry: LedgerEntry): void {
     const known = this.#loaded.get(entry.seq);
     if (known === undefined) return;
     this.#loaded.delete(entry.seq);
-    if (known.before !== undefined) this.#sql.run('DELETE FROM entry WHERE seq = ?', entry.seq);
+    this.#expected.delete(entry.seq);
+    if (known.before === undefined) return;
+    this.#sql.run('DELETE FROM entry WHERE key = ? AND seq = ?', toColumn(entry.key), entry.seq);
   }
 
   flush(): void {
     for (const { entry, before } of this.#loaded.values()) {
       if (before === undefined) this.#insert(entry);
-      else if (before !== mutable(entry)) this.#update(entry);
+      else if (isChanged(entry, before)) this.#update(entry);
     }
   }
 
-  #keep(row: Row | undefined): LedgerEntry | undefined {
-    if (row === undefined) return undefined;
-    const known = this.#loaded.get(row.seq as number);
-    if (known !== undefined) return known.entry;
+  #firstOf(entries: readonly LedgerEntry[]): LedgerEntry | undefined {
+    return entries.find((entry) => this.at(entry.seq) === entry);
+  }
+
+  #find(seq: number, epoch: number): void {
+    const key = this.#expected.get(seq);
+    // As a rule what is released stands first, and then the step asks for the first ones too.
+    if (key !== undefined && !this.#fronts.has(key)) this.#readFront(key);
+    if (this.#loaded.has(seq)) return;
+    const row = this.#sql.get(READ_ONE, epoch, seq);
+    if (row !== undefined) this.#keep(row);
+  }
+
+  #readFront(key: string): Front {
+    const rows = this.#sql.all(READ_FRONT, toColumn(key));
+    const front = { entries: rows.map((row) => this.#keep(row)), isWhole: rows.length < FRONT };
+    this.#fronts.set(key, front);
+    return front;
+  }
+
+  #readOwned(epoch: number): void {
+    for (const row of this.#sql.all(READ_OWNED, epoch)) {
+      const entry = this.#keep(row);
+      if (row.is_head === 1 && !this.#fronts.has(entry.key)) {
+        this.#fronts.set(entry.key, { entries: [entry], isWhole: false });
+      }
+    }
+    this.#whole.add(epoch);
+  }
+
+  #keep(row: Row): LedgerEntry {
+    const known = this.at(row.seq as number);
+    if (known !== undefined) return known;
     const entry = entryOf(row);
     this.#loaded.set(entry.seq, { entry, before: mutable(entry) });
     return entry;
@@ -90,16 +168,17 @@ export class Entries {
     const { id, body, maxAttempts, dedupeMs, attempt, error } = message ?? NO_MESSAGE;
     this.#sql.run(
       `INSERT INTO entry (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[seq, toColumn(key), owner, fence, era, batch, offered ? 1 : 0],
+      ...[toColumn(key), seq, owner, fence, era, batch, offered ? 1 : 0],
       ...[textOrNull(id), textOrNull(body), maxAttempts, dedupeMs, attempt, textOrNull(error)],
     );
   }
 
   #update(entry: LedgerEntry): void {
-    const { seq, owner, fence, era, batch, offered, message } = entry;
+    const { key, seq, owner, fence, era, batch, offered, message } = entry;
     this.#sql.run(
-      'UPDATE entry SET owner = ?, fence = ?, era = ?, batch = ?, offered = ?, attempt = ?, error = ? WHERE seq = ?',
-      ...[owner, fence, era, batch, offered ? 1 : 0, message?.attempt ?? null, textOrNull(message?.error ?? null), seq],
+      'UPDATE entry SET owner = ?, fence = ?, era = ?, batch = ?, offered = ?, attempt = ?, error = ? WHERE key = ? AND seq = ?',
+      ...[owner, fence, era, batch, offered ? 1 : 0, message?.attempt ?? null, textOrNull(message?.error ?? null)],
+      ...[toColumn(key), seq],
     );
   }
 }
@@ -130,32 +209,36 @@ function messageOf(row: Row): LedgerMessage {
   };
 }
 
-/** All that a step may change of an entry. */
-function mutable({ owner, fence, era, batch, offered, message }: LedgerEntry): string {
-  return `${owner} ${fence} ${era} ${batch} ${offered} ${message?.attempt} ${message?.error}`;
+function mutable({ owner, fence, era, batch, offered, message }: LedgerEntry): Mutable {
+  return { owner, fence, era, batch, offered, attempt: message?.attempt, error: message?.error };
 }
 
-/** The queues by key. A queue is the rows of its key, in the order of their seqs. */
+function isChanged({ owner, fence, era, batch, offered, message }: LedgerEntry, before: Mutable): boolean {
+  return (
+    fence !== before.fence ||
+    owner !== before.owner ||
+    era !== before.era ||
+    batch !== before.batch ||
+    offered !== before.offered ||
+    message?.attempt !== before.attempt ||
+    message?.error !== before.error
+  );
+}
+
+/** The queues by key. A queue is the entries of its key, in the order of their seqs. */
 export class Queues {
   readonly #entries: Entries;
-  /** One object a queue: what one part of a step takes out of it, the other parts must see. */
-  readonly #known = new Map<string, SqliteQueue>();
 
   constructor(entries: Entries) {
     this.#entries = entries;
   }
 
   get(key: string): LedgerQueue | undefined {
-    let queue = this.#known.get(key);
-    if (queue === undefined) {
-      queue = new SqliteQueue(this.#entries, key);
-      this.#known.set(key, queue);
-    }
-    return queue.at(0) === undefined ? undefined : queue;
+    return this.has(key) ? new SqliteQueue(this.#entries, key) : undefined;
   }
 
   has(key: string): boolean {
-    return this.get(key) !== undefined;
+    return this.#entries.head(key) !== undefined;
   }
 
   set(_key: string, queue: LedgerQueue): this {
@@ -173,8 +256,6 @@ export class Queues {
 class SqliteQueue implements LedgerQueue {
   readonly #entries: Entries;
   readonly #key: string;
-  /** Undefined when it has to be looked up. */
-  #head: LedgerEntry | undefined;
 
   constructor(entries: Entries, key: string) {
     this.#entries = entries;
@@ -183,8 +264,7 @@ class SqliteQueue implements LedgerQueue {
 
   at(index: number): LedgerEntry | undefined {
     if (index !== 0) throw new RangeError('Only the head of a queue is read.');
-    this.#head ??= this.#entries.head(this.#key);
-    return this.#head;
+    return this.#entries.head(this.#key);
   }
 
   /** What the step takes out meanwhile, or puts at the tail, it may meet or not. */
@@ -207,20 +287,18 @@ class SqliteQueue implements LedgerQueue {
   shift(): LedgerEntry | undefined {
     const head = this.at(0);
     if (head !== undefined) this.#entries.remove(head);
-    this.#head = undefined;
     return head;
   }
 
-  /** A row's place is its seq. */
+  /** Its seq is its place. */
   indexOf(entry: LedgerEntry): number {
-    return this.#entries.get(entry.seq) === entry ? entry.seq : -1;
+    return this.#entries.at(entry.seq) === entry ? entry.seq : -1;
   }
 
   splice(at: number): LedgerEntry[] {
-    const entry = this.#entries.get(at);
+    const entry = this.#entries.at(at);
     if (entry === undefined) return [];
     this.#entries.remove(entry);
-    if (this.#head === entry) this.#head = undefined;
     return [entry];
   }
 }
@@ -236,8 +314,7 @@ export class Tickets {
   }
 
   get(seq: number): LedgerEntry | undefined {
-    const entry = this.#entries.get(seq);
-    return entry?.owner === this.#epoch ? entry : undefined;
+    return this.#entries.get(seq, this.#epoch);
   }
 
   set(_seq: number, _entry: LedgerEntry): this {

@@ -1,7 +1,8 @@
-import { existsSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { ConfigError } from '@botmesh/core/spi';
-import { type Database, type Driver, type DriverName, findDriver } from './driver.js';
+import { ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
+import { type Database, type DriverName, findDriver } from './driver.js';
+import { damaged } from './explain.js';
 import { prepareSchema } from './schema.js';
 import { Sql } from './sql.js';
 
@@ -19,93 +20,110 @@ const NETWORK: Record<number, string> = {
   198183888: 'Lustre',
 };
 
+/** A file with more in it is not looked through when it is opened: that would hold up the process. */
+const LOOKED_THROUGH_BYTES = 4 * 1024 * 1024;
+
 /** An open database file, and which file that is. */
 export interface OpenFile {
   readonly database: Database;
+  readonly library: DriverName;
   readonly sql: Sql;
-  /** Device, inode and time of birth: another file under the same path has another one. */
+  /** Of the SQLite that opened it. */
+  readonly version: string;
+  /** Of the file and its log: with another one, what was written last may be lost. */
   readonly identity: string;
+  /** Of all three files: on others, this connection neither sees nor locks out those who open the path now. */
+  readonly place: string;
 }
 
-/** @throws ConfigError when the path cannot work, whatever else */
-export async function openFile(path: string, wanted?: DriverName): Promise<OpenFile> {
-  checkFolder(path);
+/**
+ * `prepare` is called right before the file is opened.
+ *
+ * @throws ConfigError when the path cannot work, whatever else; what the library throws when it cannot work now
+ */
+export async function openFile(
+  path: string,
+  wanted: DriverName | undefined,
+  prepare: (library: DriverName) => void,
+): Promise<OpenFile> {
+  checkPlace(path);
   const driver = await findDriver(wanted);
-  const database = connect(driver, path);
+  prepare(driver.name);
+  const database = driver.open(path);
   try {
-    prepareSchema(database);
-    // Short: the call blocks the event loop while it waits. Longer waits are made between attempts.
-    database.exec('PRAGMA busy_timeout = 2; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0');
+    // Short: a call blocks the event loop while it waits. Longer waits are made between attempts.
+    database.exec('PRAGMA busy_timeout = 2');
+    prepareSchema(database, path);
+    // From here on waits are made between attempts, which hold up nobody.
+    database.exec('PRAGMA busy_timeout = 0; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0');
+    lookThrough(database, path);
+    const place = placeOf(path);
+    if (place === undefined) throw new FilesReplaced(path);
     const sql = new Sql(database);
-    const identity = identityOf(path);
-    if (identity === undefined) throw new Error(`SQLite: ${path} was removed while it was opened.`);
-    return { database, sql, identity };
+    const version = String(sql.get('SELECT sqlite_version() AS version')?.version);
+    return { database, library: driver.name, sql, version, place, identity: place.slice(0, place.lastIndexOf(' ')) };
   } catch (error) {
-    database.close();
-    if (isNoDatabase(error)) {
-      throw new ConfigError(`SQLite: ${path} is not a SQLite database. Use another path.`, 'config', { cause: error });
-    }
+    closeQuietly(database);
     throw error;
   }
 }
 
-/** Whether `file` is still what is at `path`. */
-export function isCurrent(path: string, file: OpenFile): boolean {
-  return identityOf(path) === file.identity;
+export function closeQuietly(database: Database): void {
+  try {
+    database.close();
+  } catch {
+    // It has to write on closing, and the disk is full or gone. Nothing is lost by that.
+  }
 }
 
-function identityOf(path: string): string | undefined {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  // An inode's number is used again; with the time it was made it is not.
-  return found === undefined ? undefined : `${found.dev}:${found.ino}:${found.birthtimeNs}`;
+/** The file, its log or its index is not at the path any more: what is written here reaches nobody. */
+export class FilesReplaced extends CoordinationUnavailableError {
+  constructor(path: string) {
+    super('unavailable', `SQLite: ${path}, or its -wal or -shm, was removed or replaced. Leave them to the replicas.`);
+  }
 }
-
-/** How long a step goes on trying while others hold the file. */
-const BUSY_LIMIT_MS = 1_000;
 
 /**
- * Makes the call until the file is free. Waits between attempts, not in them: the event loop goes on while others write.
+ * For the inside of a transaction. What happens to the files after that is noticed by the next one.
  *
- * @throws Error when it stays locked
+ * @throws FilesReplaced
  */
-export async function whileBusy<T>(path: string, call: () => T): Promise<T> {
-  const startedMs = performance.now();
-  for (;;) {
-    try {
-      return call();
-    } catch (error) {
-      if (!isBusy(error)) throw error;
-      if (performance.now() - startedMs > BUSY_LIMIT_MS) {
-        throw new Error(`SQLite: ${path} is locked by another writer.`, { cause: error });
-      }
-    }
-    await new Promise((resolve) => setTimeout(resolve, 1 + Math.random() * 4));
-  }
+export function demandCurrent(path: string, file: OpenFile): void {
+  if (!isCurrent(path, file)) throw new FilesReplaced(path);
 }
 
-function isBusy(error: unknown): boolean {
-  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
-  if (typeof errcode === 'number') return (errcode & 0xff) === 5 || (errcode & 0xff) === 6;
-  return typeof code === 'string' && /^SQLITE_(BUSY|LOCKED)/.test(code);
+/** Whether `file`, with its log and index, is still what is at `path`. */
+export function isCurrent(path: string, file: OpenFile): boolean {
+  return placeOf(path) === file.place;
 }
 
-function isNoDatabase(error: unknown): boolean {
-  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
-  return code === 'SQLITE_NOTADB' || errcode === 26;
+/** Device, inode and time of birth of the file, its log and its index: an inode's number alone is used again. */
+function placeOf(path: string): string | undefined {
+  const parts = [path, `${path}-wal`, `${path}-shm`].map((each) => {
+    const found = statSync(each, { bigint: true, throwIfNoEntry: false });
+    return found === undefined ? undefined : `${found.dev}:${found.ino}:${found.birthtimeNs}`;
+  });
+  return parts.includes(undefined) ? undefined : parts.join(' ');
 }
 
-function connect(driver: Driver, path: string): Database {
-  try {
-    return driver.open(path);
-  } catch (cause) {
-    throw new Error(`SQLite: ${path} cannot be opened.`, { cause });
-  }
+function lookThrough(database: Database, path: string): void {
+  if (statSync(path).size > LOOKED_THROUGH_BYTES) return;
+  const found = database.prepare('PRAGMA quick_check(1)').get()?.quick_check;
+  if (found !== 'ok') throw new ConfigError(`SQLite: ${damaged(path)}`);
 }
 
-function checkFolder(path: string): void {
+function checkPlace(path: string): void {
   const folder = dirname(resolve(path));
   if (!existsSync(folder)) {
     throw new ConfigError(`SQLite: the folder ${folder} does not exist. Make it first.`);
+  }
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() === false) {
+    throw new ConfigError(`SQLite: ${path} is not a file. Use the path of a file, or of none yet.`);
+  }
+  // SQLite opens what it may not write all the same, and fails later.
+  accessSync(folder, constants.W_OK | constants.X_OK);
+  for (const each of [path, `${path}-wal`, `${path}-shm`]) {
+    if (existsSync(each)) accessSync(each, constants.R_OK | constants.W_OK);
   }
   const kind = NETWORK[statfsSync(folder).type];
   if (kind === undefined) return;

@@ -28,7 +28,7 @@ function replicas(sql: Sql, nowMs: number): StoreView['replicas'] {
     'SELECT epoch, replica_id, beat, replaced, (SELECT count(*) FROM entry WHERE owner = epoch) AS tickets FROM replica ORDER BY epoch',
   );
   return rows.map((row) => ({
-    replicaId: row.replica_id as string,
+    replicaId: fromColumn(row.replica_id as string),
     epoch: row.epoch as number,
     beatAgeMs: nowMs - (row.beat as number),
     replaced: row.replaced === 1,
@@ -38,7 +38,7 @@ function replicas(sql: Sql, nowMs: number): StoreView['replicas'] {
 
 function queues(sql: Sql): StoreView['queues'] {
   const rows = sql.all(
-    'SELECT e.key, e.seq, e.owner, e.fence, q.n FROM (SELECT key, min(seq) AS seq, count(*) AS n FROM entry GROUP BY key) q JOIN entry e ON e.seq = q.seq',
+    'SELECT e.key, e.seq, e.owner, e.fence, q.n FROM (SELECT key, min(seq) AS seq, count(*) AS n FROM entry GROUP BY key) q JOIN entry e ON e.key = q.key AND e.seq = q.seq',
   );
   return rows.map((row) => ({
     key: fromColumn(row.key as string),

@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, mkdtempSync, renameSync, rmSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Push } from '@botmesh/core/spi';
-import { findDriver } from './driver.js';
+import { findDriver, type Open } from './driver.js';
 import type { Wire } from './Wire.js';
 
 export interface Folder {
@@ -22,8 +22,14 @@ export function makeFolder(): Folder {
 
 /** A copy of the database as it is now; calling the result puts it in the place of what is there by then. */
 export async function copyOf(file: string): Promise<() => void> {
+  const { open } = await findDriver();
+  return copyNow(file, open);
+}
+
+/** As `copyOf`, done when it returns: nobody of this process can write meanwhile. */
+export function copyNow(file: string, open: Open): () => void {
   const copy = `${file}.copy-${Math.random().toString(36).slice(2)}`;
-  await writeBack(file);
+  writeBack(file, open);
   copyFileSync(file, copy);
   return () => {
     const fresh = `${copy}-in-place`;
@@ -37,11 +43,16 @@ export function removeDatabase(file: string): void {
   for (const end of ['', '-wal', '-shm']) rmSync(`${file}${end}`, { force: true });
 }
 
-async function writeBack(file: string): Promise<void> {
-  const { open } = await findDriver();
+function writeBack(file: string, open: Open): void {
   const database = open(file);
-  database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
-  database.close();
+  try {
+    // Another process may be reading: the log can be emptied when it has read.
+    database.exec('PRAGMA busy_timeout = 5000');
+    const { busy } = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() ?? {};
+    if (busy !== 0) throw new Error(`${file} was in use for too long to be copied.`);
+  } finally {
+    database.close();
+  }
 }
 
 /** Pushes between stores of this process, without the time a socket takes. */

@@ -1,67 +1,12 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-
-const WORKER = fileURLToPath(new URL('../testing/worker.mjs', import.meta.url));
-
-interface Told {
-  readonly replicaId: string;
-  readonly atMs: number;
-  readonly event: string;
-  readonly key?: string;
-  readonly id?: string;
-  readonly fence?: number;
-  readonly seq?: number;
-  readonly attempt?: number;
-}
-
-/** A replica in a process of its own. */
-class Worker {
-  readonly process: ChildProcess;
-  readonly told: Told[] = [];
-  readonly #waiting = new Set<() => void>();
-
-  constructor(path: string, replicaId: string, leaseMs: number) {
-    this.process = fork(WORKER, [path, replicaId, String(leaseMs)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-    this.process.on('message', (told) => {
-      this.told.push(told as Told);
-      for (const wake of this.#waiting) wake();
-    });
-  }
-
-  do(command: string, rest: object = {}): void {
-    this.process.send({ command, ...rest });
-  }
-
-  /** The first thing told, from the `from`th on, that fits. */
-  async hears(event: string, fits: (told: Told) => boolean = () => true, from = 0): Promise<Told> {
-    for (;;) {
-      const found = this.told.slice(from).find((told) => told.event === event && fits(told));
-      if (found !== undefined) return found;
-      await new Promise<void>((resolve) => {
-        const wake = (): void => {
-          this.#waiting.delete(wake);
-          resolve();
-        };
-        this.#waiting.add(wake);
-      });
-    }
-  }
-
-  async kill(): Promise<void> {
-    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
-    const gone = new Promise((resolve) => this.process.once('exit', resolve));
-    this.process.kill('SIGKILL');
-    await gone;
-  }
-}
+import { hostNowMs, TestProcess } from './process.test-support.js';
 
 let folder = '';
 let path = '';
-let workers: Worker[] = [];
+let workers: TestProcess[] = [];
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'botmesh-sqlite-'));
@@ -76,16 +21,12 @@ afterEach(async () => {
 
 let born = 0;
 
-async function start(leaseMs = 12_000): Promise<Worker> {
+async function start(leaseMs = 12_000): Promise<TestProcess> {
   born += 1;
-  const worker = new Worker(path, `replica-${born}`, leaseMs);
+  const worker = new TestProcess('worker.mjs', [path, `replica-${born}`, String(leaseMs)]);
   workers.push(worker);
   await worker.hears('started');
   return worker;
-}
-
-function nowMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
 }
 
 test('a process that waits is granted a key as soon as its holder was killed, long before the lease is over', async () => {
@@ -100,27 +41,30 @@ test('a process that waits is granted a key as soon as its holder was killed, lo
   const delays: number[] = [];
   let fence = 0;
   for (let kill = 0; kill < kills; kill++) {
-    const replacement = start();
+    // Before the kill: a process that starts takes what the waiting ones need of the processors.
+    const next = await start();
     const holder = ring.shift()!;
-    const killedAtMs = nowMs();
+    const killedAtMs = hostNowMs();
     await holder.kill();
     const granted = await ring[0]!.hears('granted');
     delays.push(granted.atMs - killedAtMs);
     expect(granted.fence).toBeGreaterThan(fence);
-    fence = granted.fence!;
-    const next = await replacement;
+    fence = granted.fence as number;
     ring.push(next);
     next.do('hold', { key: 'chat' });
     await next.hears('reserved');
   }
 
   delays.sort((a, b) => a - b);
+  const share = (part: number): number => delays[Math.ceil(part * delays.length) - 1]!;
+  const [median, most, worst] = [share(0.5), share(0.9), share(1)];
+  const late = delays.filter((delay) => delay > 200).length;
   console.log(
-    `killed ${kills}: next turn after ${delays[delays.length >> 1]!.toFixed(0)} ms (median), ${delays.at(-1)!.toFixed(0)} ms (worst)`,
+    `killed ${kills}: next turn after ${median.toFixed(0)} ms (median), ${most.toFixed(0)} ms (9 of 10), ${worst.toFixed(0)} ms (worst); ${late} over 200 ms`,
   );
-  expect(delays[delays.length >> 1]).toBeLessThan(200);
+  expect(median).toBeLessThan(200);
   // Far below the lease of 12 s, on a machine that others use as well.
-  expect(delays.at(-1)).toBeLessThan(2_000);
+  expect(worst).toBeLessThan(2_000);
 }, 120_000);
 
 test('the message of a process that was killed in the middle is handled by another', async () => {
@@ -135,17 +79,20 @@ test('the message of a process that was killed in the middle is handled by anoth
 
 test('a frozen holder is passed over within the lease, and knows it when it wakes', async () => {
   const leaseMs = 1_500;
+  const heartbeatMs = leaseMs / 6;
   const [first, second] = await Promise.all([start(leaseMs), start(leaseMs)]);
   first.do('hold', { key: 'chat' });
   await first.hears('granted');
   second.do('hold', { key: 'chat' });
   await second.hears('reserved');
-  first.process.kill('SIGSTOP');
-  const frozenAtMs = nowMs();
+  first.child.kill('SIGSTOP');
+  const frozenAtMs = hostNowMs();
 
   const granted = await second.hears('granted');
-  expect(granted.atMs - frozenAtMs).toBeLessThan(2 * leaseMs + 2_000);
-  first.process.kill('SIGCONT');
+  const delayMs = granted.atMs - frozenAtMs;
+  console.log(`froze the holder, lease ${leaseMs} ms: next turn after ${delayMs.toFixed(0)} ms`);
+  expect(delayMs).toBeLessThan(leaseMs + heartbeatMs + 500);
+  first.child.kill('SIGCONT');
   const lost = await first.hears('lost');
   // By its own clock, or by the answer of a heartbeat that was under way when it froze: whichever it meets first.
   expect(lost).toMatchObject({ key: 'chat', reason: expect.stringMatching(/^(expired|superseded)$/) });
@@ -153,10 +100,9 @@ test('a frozen holder is passed over within the lease, and knows it when it wake
 
 test('processes that stop leave nothing but the file', async () => {
   const [first, second] = await Promise.all([start(), start()]);
-  const gone = [first, second].map((worker) => new Promise((resolve) => worker.process.once('exit', resolve)));
   first.do('stop');
   second.do('stop');
-  await Promise.all(gone);
+  await Promise.all([first.ended, second.ended]);
 
   expect(readdirSync(folder)).toEqual(['mesh.db']);
 }, 60_000);

@@ -2,6 +2,7 @@ import type { ApplyAnswer, LedgerRow, Note } from '@botmesh/core/spi';
 import type { Row } from './driver.js';
 import { type Entries, Tickets } from './entries.js';
 import type { Sql } from './sql.js';
+import { fromColumn, toColumn } from './text.js';
 
 const COLUMNS =
   'epoch, replica_id, instance, first_epoch, is_proven, beat, beat_number, since, replaced, adopts, batch, notes';
@@ -69,7 +70,7 @@ export class Replicas {
     const { epoch, replicaId, instance, firstEpoch, isProven, beat, beatNumber, since, replaced, adopts, batch } = row;
     this.#sql.run(
       `INSERT INTO replica (${COLUMNS}, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[epoch, replicaId, instance, firstEpoch, isProven ? 1 : 0, beat, beatNumber, since],
+      ...[epoch, toColumn(replicaId), instance, firstEpoch, isProven ? 1 : 0, beat, beatNumber, since],
       ...[replaced ? 1 : 0, adopts ? 1 : 0, batch, JSON.stringify(row.notes), this.#process],
     );
   }
@@ -100,7 +101,7 @@ class SqliteRow implements LedgerRow {
 
   constructor(row: Row, sql: Sql, entries: Entries) {
     this.epoch = row.epoch as number;
-    this.replicaId = row.replica_id as string;
+    this.replicaId = fromColumn(row.replica_id as string);
     this.instance = row.instance as string;
     this.firstEpoch = row.first_epoch as number;
     this.isProven = row.is_proven === 1;

@@ -1,5 +1,5 @@
 /** What callers are told when the engine cannot do as they ask. */
-import { ConfigError, CoordinationUnavailableError, LifecycleError } from '../errors.js';
+import { BotmeshError, ConfigError, CoordinationUnavailableError, LifecycleError } from '../errors.js';
 import type { MeshConfig, Op } from './store.js';
 
 /** The public call that an op was made for. */
@@ -13,14 +13,19 @@ export function crashed(): LifecycleError {
 }
 
 export function unavailable(what: string, cause: Error): CoordinationUnavailableError {
-  const message = `${what}: the coordination backend cannot be reached. It is tried again by itself; so can you.`;
+  const why = told(cause) ?? 'the coordination backend cannot be reached.';
+  const message = `${what}: ${why} It is tried again by itself; so can you.`;
   return new CoordinationUnavailableError('unavailable', message, { cause });
 }
 
 export function notStarted(cause: Error): CoordinationUnavailableError {
-  const message =
-    'start(): the coordination backend cannot be reached. Check its address and that it runs, then call start() again.';
-  return new CoordinationUnavailableError('unavailable', message, { cause });
+  const why = told(cause) ?? 'the coordination backend cannot be reached. Check its address and that it runs.';
+  return new CoordinationUnavailableError('unavailable', `start(): ${why} Then call start() again.`, { cause });
+}
+
+/** What a store says in words of botmesh. A library's own may hold what nobody should see. */
+function told(cause: Error): string | undefined {
+  return cause instanceof BotmeshError ? cause.message : undefined;
 }
 
 export function mismatch(found: MeshConfig, given: MeshConfig): ConfigError {

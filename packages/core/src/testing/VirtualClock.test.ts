@@ -141,6 +141,28 @@ describe('VirtualClock', () => {
     await expect(clock.advance(1)).rejects.toThrow('Time stands still');
   });
 
+  test('time stands still while the clock is held, and goes on when the last hold ends', async () => {
+    const clock = new VirtualClock();
+    const realIo = async (ms: number): Promise<number> => {
+      const release = clock.hold();
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      release();
+      release();
+      return clock.monotonicMs();
+    };
+
+    const atMs = await clock.run(async () => {
+      await clock.sleep(100);
+      return Promise.all([realIo(5), realIo(20), clock.sleep(1).then(() => clock.monotonicMs())]);
+    });
+    const held = realIo(5);
+    await clock.advance(50);
+
+    expect(atMs).toEqual([100, 100, 101]);
+    expect(await held).toBe(101);
+    expect(clock.monotonicMs()).toBe(151);
+  });
+
   test('fake timers of the test runner do not stop it', async () => {
     vi.useFakeTimers();
     try {

@@ -20,7 +20,7 @@ const MOST_EVENTS_AT_ONE_TIME = 1_000_000;
 
 /**
  * A clock that moves only when told, and lets every promise chain settle between two timers. Chains that wait for real
- * input or output do not count: only what hangs on this clock is waited for.
+ * input or output do not count, unless they hold the clock meanwhile: only what hangs on this clock is waited for.
  *
  * Move it by hand with `advance`, or let it move by itself with `run`.
  */
@@ -33,6 +33,9 @@ export class VirtualClock implements Clock {
   #ids = 0;
   #eventsNow = 0;
   #moved: 'by hand' | 'by itself' | undefined;
+  #holds = 0;
+  /** Goes on where the clock stopped because it was held. */
+  #goOn: (() => void) | undefined;
 
   constructor(options: VirtualClockOptions = {}) {
     this.#seed = options.seed ?? 1;
@@ -85,6 +88,24 @@ export class VirtualClock implements Clock {
     return new Promise((resolve) => {
       afterMicrotasks(resolve);
     });
+  }
+
+  /**
+   * Makes time stand still, also within `advance` and `run`, until the returned function is called: for real input or output
+   * that is to take no time. Nothing bounds a hold; whoever waits for what may never come must give up by itself.
+   */
+  hold(): () => void {
+    this.#holds += 1;
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      this.#holds -= 1;
+      if (this.#holds > 0) return;
+      const goOn = this.#goOn;
+      this.#goOn = undefined;
+      goOn?.();
+    };
   }
 
   /** Moves on by `ms`, running what comes due, in order. Rejects with what a timer throws. */
@@ -148,6 +169,10 @@ export class VirtualClock implements Clock {
       const turn = (): void => {
         if (over) return;
         left -= 1;
+        if (this.#holds > 0) {
+          if (left === 0) this.#goOn = () => plan(1);
+          return;
+        }
         if (left === 0) plan(Math.min(turns * 2, MOST_TURNS_AT_ONCE));
         try {
           if (step()) return;

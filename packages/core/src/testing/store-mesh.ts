@@ -8,7 +8,7 @@ import { Rig } from './Rig.js';
 export interface StoreMeshOptions {
   /** A store for one replica and shard, with connections of its own, on the data of this mesh. */
   createStore(shard: number): Store | Promise<Store>;
-  /** Default: the real clock. A virtual one fits only stores that wait for no real input or output. */
+  /** Default: the real clock. A virtual one fits only stores that wait for no real input or output, or hold it meanwhile. */
   clock?: Clock;
   /** Default 600 ms on the real clock's account: tests wait for several leases. */
   leaseMs?: number;

@@ -65,6 +65,12 @@ export class Lab {
     return this.acquire(replica, await replica.coordinator.reserve(key));
   }
 
+  /** Takes a place and follows its turn. Resolves when the place is taken: whoever asks after that stands behind it. */
+  async queue(replica: TestReplica, key: string): Promise<Outcome<ChatTurn>> {
+    const ticket = await replica.coordinator.reserve(key);
+    return this.follow(this.acquire(replica, ticket));
+  }
+
   async acquire(replica: TestReplica, ticket: Ticket, options?: { timeoutMs?: number; signal?: AbortSignal }) {
     const turn = await replica.coordinator.acquireTurn(ticket, options);
     this.#hold(`key ${ticket.key}`, replica, turn);

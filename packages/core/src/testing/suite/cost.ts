@@ -135,11 +135,11 @@ export const cost = [
     claimEqual(await applies(a, () => Promise.all(turns.map((each) => each.release()))), 1, 'requests of 100 releases');
 
     const held = await lab.take(a, 'k');
-    const next = [b, c, d].map((replica) => lab.follow(lab.take(replica, 'k')));
-    await lab.sleep(lab.slackMs);
+    const next = await lab.queue(b, 'k');
+    for (const replica of [c, d]) await lab.queue(replica, 'k');
     const before = all.map((replica) => structuredClone(replica.counts));
     await held.release();
-    await lab.until(lab.slackMs, () => next[0]!.state === 'resolved', 'the hand-over');
+    await lab.until(lab.slackMs, () => next.state === 'resolved', 'the hand-over');
     claimEqual(
       all.map((replica, at) => replica.counts.requests.apply - before[at]!.requests.apply),
       [1, 0, 0, 0],
@@ -155,9 +155,8 @@ export const cost = [
   promised(26, 'a hand-over within one replica is one step and no push', async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
     const held = await lab.take(a, 'k');
-    const next = lab.take(a, 'k');
-    const last = lab.follow(lab.take(b, 'k'));
-    await lab.sleep(lab.slackMs);
+    const next = lab.acquire(a, await a.coordinator.reserve('k'));
+    const last = await lab.queue(b, 'k');
 
     const { requests, pushes } = await lab.counted(a, async () => {
       await held.release();

@@ -4,6 +4,7 @@ import type { TestReplica } from '../conformance.js';
 import { claim, claimEqual, claimRejects, claimRising } from './claims.js';
 import { promised } from './define.js';
 import { believes, lossOf } from './Lab.js';
+import { reserveInTurn } from './turns.js';
 
 export const death = [
   promised(8, undefined, async (lab) => {
@@ -38,13 +39,13 @@ export const death = [
     const [a, b, c, d] = replicas as [TestReplica, TestReplica, TestReplica, TestReplica];
     const order: string[] = [];
     const held = await lab.take(a, 'k');
-    const waiting = [b, c, b, d, c, a].map(async (replica, n) => {
-      const turn = await lab.take(replica, 'k');
+    const tickets = await reserveInTurn([b, c, b, d, c, a], 'k', 6);
+    const waiting = tickets.map(async ([replica, ticket], n) => {
+      const turn = await lab.acquire(replica, ticket);
       order.push(`${n}`);
       await turn.release();
     });
     for (const each of waiting) each.catch(() => {});
-    await lab.sleep(lab.slackMs);
 
     b.crash();
     c.crash();

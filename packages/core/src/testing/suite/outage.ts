@@ -163,8 +163,8 @@ export const replacement = [
     older.cut();
 
     const newer = await lab.replica({ replicaId: 'same' });
-    const next = lab.follow(lab.take(newer, 'k'));
-    const last = lab.follow(lab.take(other, 'k'));
+    const next = await lab.queue(newer, 'k');
+    const last = await lab.queue(other, 'k');
     await lab.watch(lab.deathBoundMs, () => next.state !== 'waiting');
 
     claimEqual([next.state, lossOf(turn)], ['resolved', 'expired'], 'the turn of the newer, and of the older start');

@@ -156,8 +156,8 @@ export const pause = [
   promised(10, 'nothing that a replica says of its former life counts', async (lab) => {
     const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
     const old = await lab.take(a, 'k');
-    const next = lab.take(b, 'k');
-    const last = lab.follow(lab.take(c, 'k'));
+    const next = lab.acquire(b, await b.coordinator.reserve('k'));
+    const last = await lab.queue(c, 'k');
     await lab.sleep(lab.leaseMs);
 
     // Requests of its former life are still on their way when it is counted as dead.

@@ -56,9 +56,8 @@ function contendedKey({ name, needs, mark }: Loss): Definition {
   const body = async (lab: Lab): Promise<void> => {
     const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
     const first = await lab.take(a, 'k');
-    const second = lab.take(b, 'k');
-    const third = lab.follow(lab.take(c, 'k'));
-    await lab.sleep(lab.slackMs);
+    const second = lab.acquire(b, await b.coordinator.reserve('k'));
+    const third = await lab.queue(c, 'k');
     const forget = await mark(lab);
     await first.release();
     const held = await lab.atOnce(second, 'the second turn');
