@@ -146,6 +146,20 @@ describe('bot.schedule', () => {
     expect(runs.length).toBeGreaterThan(40);
   });
 
+  test('a replica whose job hangs stands for no election, also when there is nobody else', async () => {
+    const lab = new Lab();
+    let elections = 0;
+    const { bot, coordinator } = lab.make();
+    coordinator.on('elected', () => elections++);
+    bot.schedule({ everyMs: SECOND_MS }, 'tick', never, { maxRunMs: 5 * SECOND_MS });
+    await lab.run(async () => {
+      await bot.start();
+      await lab.clock.sleep(60 * SECOND_MS);
+    });
+
+    expect(elections).toBe(1);
+  });
+
   test('a state store that fails holds a schedule up for no longer than it fails, and nothing is run twice', async () => {
     const lab = new Lab();
     let isDown = false;
