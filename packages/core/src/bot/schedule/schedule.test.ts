@@ -250,6 +250,27 @@ describe('bot.schedule', () => {
     expect(new Set(ran)).toEqual(new Set(['a true', 'b true']));
   });
 
+  test('with an exclusive provider one that cannot connect runs none, though it was there first', async () => {
+    const lab = new Lab();
+    const ran: string[] = [];
+    const launch = (name: string) => {
+      const made = lab.make({ provider: new FakeProvider({ exclusive: true }) });
+      made.bot.schedule({ everyMs: SECOND_MS }, 'tick', () => ran.push(name));
+      return made;
+    };
+    const [a, b] = [launch('a'), launch('b')];
+    a.provider.start = () => Promise.reject(new Error('no connection'));
+    await lab.run(async () => {
+      await a.bot.start();
+      await lab.clock.sleep(10);
+      await b.bot.start();
+      await lab.clock.sleep(20 * SECOND_MS);
+    });
+
+    expect(ran.length).toBeGreaterThan(10);
+    expect(new Set(ran)).toEqual(new Set(['b']));
+  });
+
   test('a job for a chat waits out an outage of the backend: it is told late, and not lost', async () => {
     const lab = new Lab();
     const { bot, provider, coordinator } = lab.make();
