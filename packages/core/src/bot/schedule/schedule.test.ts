@@ -271,6 +271,25 @@ describe('bot.schedule', () => {
     expect(new Set(ran)).toEqual(new Set(['b']));
   });
 
+  test('with an exclusive provider one that stands by runs none, though nobody else knows the schedule', async () => {
+    const lab = new Lab();
+    const ran: boolean[] = [];
+    const older = lab.make({ provider: new FakeProvider({ exclusive: true }) });
+    const newer = lab.make({ provider: new FakeProvider({ exclusive: true }) });
+    newer.bot.schedule({ everyMs: SECOND_MS }, 'tick', () => ran.push(newer.provider.isStarted));
+    await lab.run(async () => {
+      await older.bot.start();
+      await lab.clock.sleep(10);
+      await newer.bot.start();
+      await lab.clock.sleep(5 * SECOND_MS);
+      await older.bot.stop();
+      await lab.clock.sleep(5 * SECOND_MS);
+    });
+
+    expect(ran.length).toBeGreaterThan(2);
+    expect(new Set(ran)).toEqual(new Set([true]));
+  });
+
   test('a job for a chat waits out an outage of the backend: it is told late, and not lost', async () => {
     const lab = new Lab();
     const { bot, provider, coordinator } = lab.make();
