@@ -119,12 +119,16 @@ export class Tickets implements Keeper {
   /** Messages that nobody holds here go to others. */
   passWaiting(): void {
     for (const place of [...this.#places.values()]) {
-      if (!place.isMessage || (place.stage !== 'open' && place.stage !== 'waiting')) continue;
-      const { wait } = place;
-      place.error = new LeaseLostError('stopped');
-      this.#give(place, { how: 'pass' });
-      wait?.reject(place.error);
+      if (place.isMessage && (place.stage === 'open' || place.stage === 'waiting')) this.pass(place);
     }
+  }
+
+  /** A message that nobody holds here goes to others. */
+  pass(place: Place): void {
+    const { wait } = place;
+    place.error = new LeaseLostError('stopped');
+    this.#give(place, { how: 'pass' });
+    wait?.reject(place.error);
   }
 
   /** The backend is away: its caller is told so, and a message goes back to the mesh. */
