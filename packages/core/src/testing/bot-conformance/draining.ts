@@ -37,6 +37,9 @@ export const draining: Record<string, (lab: BotLab) => Promise<void>> = {
     const stopped = a.bot.stop({ drainMs: 4 * lab.leaseMs }).then(() => {
       isStopped = true;
     });
+    await lab.sleep(lab.leaseMs / 12);
+    const places = (await lab.mesh.inspect()).flatMap(({ replicas }) => replicas.map(({ tickets }) => tickets));
+    claimEqual(places, [1, 1], 'places that each replica has once what waits is passed on');
     await lab.until(lab.leaseMs, () => ran.length === 3, 'the message that waited, while the other turn runs');
     claim(!isStopped, 'the stop did not wait for its running turn');
     await stopped;
