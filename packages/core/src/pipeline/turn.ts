@@ -230,7 +230,8 @@ export class MessageTurn implements Way, Hearer {
         else this.#steers = [...(this.#steers ?? []), note.payload];
         break;
       case 'newer':
-        void this.#lookForNewer();
+        if (this.#state === 'gathering') this.#awake?.abort();
+        else void this.#lookForNewer();
         break;
       case undefined:
         break;
