@@ -18,7 +18,11 @@ export class Run {
   of<T>(act: () => T, limit?: RunLimit): T | Promise<Awaited<T>> {
     // Before it: what it does at once counts too.
     if (limit !== undefined) this.#time = new Time(this.#clock, limit, (error) => this.#reject?.(error));
-    const result = act();
+    return this.join(act());
+  }
+
+  /** The same for what has begun, without a limit. */
+  join<T>(result: T): T | Promise<Awaited<T>> {
     if (!isThenable<Awaited<T>>(result)) return result;
     return new Promise((resolve, reject) => {
       this.#reject = reject;

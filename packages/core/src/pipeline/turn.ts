@@ -379,7 +379,8 @@ export class MessageTurn implements Way, Hearer {
   #handle(attempt: Attempt): unknown {
     const run = new Run(this.clock);
     this.#run = run;
-    const limit = this.#setup.maxTurnMs === undefined ? undefined : this.#limit((error) => attempt.abort(error));
+    if (this.#setup.maxTurnMs === undefined) return run.join(this.#setup.handle(attempt));
+    const limit = this.#limit((error) => attempt.abort(error));
     return run.of(() => this.#setup.handle(attempt), limit);
   }
 
