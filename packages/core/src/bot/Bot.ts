@@ -72,7 +72,8 @@ export interface StopOptions {
  * in, whichever replica each of them reached.
  *
  * A message is handled at least once. It may be handled again, with a greater `ctx.attempt`, when a handler threw or a
- * replica died; replies already sent are then sent again.
+ * replica died. Replies that a failed attempt sent are not sent again; those of a replica that died are, unless
+ * `onUnknownSend` puts them on record.
  */
 export class Bot<S extends object = ChatState, U extends object = ChatState, G extends object = ChatState> {
   readonly #options: BotOptions;

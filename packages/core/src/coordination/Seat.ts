@@ -568,7 +568,10 @@ export class Seat {
     for (const adoption of news.adopted) {
       if (isLeaving || this.#tickets.get(adoption.seq) !== undefined) continue;
       const { key, seq, fence } = adoption;
-      this.#host.adopted(this.#addPlace(key, seq, isBelieved ? fence : 0, true), adoption);
+      const place = this.#addPlace(key, seq, isBelieved ? fence : 0, true);
+      // The store heard too late that nobody listens here any more.
+      if (this.#host.adopts()) this.#host.adopted(place, adoption);
+      else this.#tickets.pass(place);
     }
     for (const { key, id, attempts, error } of news.parked) {
       const parked = { key: key.slice(2), id: id ?? undefined, attempts };

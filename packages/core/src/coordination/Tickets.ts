@@ -119,12 +119,16 @@ export class Tickets implements Keeper {
   /** Messages that nobody holds here go to others. */
   passWaiting(): void {
     for (const place of [...this.#places.values()]) {
-      if (!place.isMessage || (place.stage !== 'open' && place.stage !== 'waiting')) continue;
-      const { wait } = place;
-      place.error = new LeaseLostError('stopped');
-      this.#give(place, { how: 'pass' });
-      wait?.reject(place.error);
+      if (place.isMessage && (place.stage === 'open' || place.stage === 'waiting')) this.pass(place);
     }
+  }
+
+  /** A message that nobody holds here goes to others. */
+  pass(place: Place): void {
+    const { wait } = place;
+    place.error = new LeaseLostError('stopped');
+    this.#give(place, { how: 'pass' });
+    wait?.reject(place.error);
   }
 
   /** The backend is away: its caller is told so, and a message goes back to the mesh. */
@@ -363,9 +367,11 @@ function backOf({ isMessage }: Place): Ending {
   return { how: isMessage ? 'return' : 'withdraw' };
 }
 
-function releaseOf({ isMessage, key, seq }: Place, { how, error = null, also = [] }: Ending): Op {
-  const op = { op: 'release', key, seq, how: isMessage || how === 'withdraw' ? how : 'done' } as const;
-  return { ...op, ...(error === null ? {} : { error }), ...(also.length === 0 ? {} : { also }) };
+/** Without the parts that are not needed: most releases need none, and it is sent as it is. */
+function releaseOf({ isMessage, key, seq }: Place, { how: wanted, error, also }: Ending): Op {
+  const how = isMessage || wanted === 'withdraw' ? wanted : 'done';
+  if (error == null && (also === undefined || also.length === 0)) return { op: 'release', key, seq, how };
+  return { op: 'release', key, seq, how, error: error ?? null, also: also ?? [] };
 }
 
 function timedOut(place: Place, timeoutMs: number): CoordinationUnavailableError {

@@ -18,6 +18,11 @@ export const MOST_KEPT = 256;
 /** Every message makes a hold: what few need costs the others nothing. */
 const NONE: readonly never[] = [];
 
+const PLAIN = { pass: { how: 'pass' }, return: { how: 'return' }, done: { how: 'done' } } as const satisfies Record<
+  string,
+  Ending
+>;
+
 /** What a held key needs of the seat that holds it. */
 export interface Keeper {
   /** Whether this replica may still believe in what it holds, by the clocks now. */
@@ -79,13 +84,19 @@ export abstract class Hold {
   /** What came before is told once the caller has what this returns. */
   onTold(listener: (note: string) => void): () => void {
     checkListener('told', listener);
-    // A wrapper of its own, so that one function registered twice is heard twice and removed once.
-    const own = (note: string): void => listener(note);
-    this.#listeners = [...this.#listeners, own];
+    this.#listeners = this.#listeners.length === 0 ? [listener] : [...this.#listeners, listener];
     if (this.#kept.length > 0) queueMicrotask(() => this.#tellKept());
+    let isOn = true;
     return () => {
-      this.#listeners = this.#listeners.filter((each) => each !== own);
+      if (isOn) this.#forget(listener);
+      isOn = false;
     };
+  }
+
+  /** Once: it may have been registered twice. */
+  #forget(listener: (note: string) => void): void {
+    const at = this.#listeners.indexOf(listener);
+    this.#listeners = this.#listeners.filter((_, n) => n !== at);
   }
 
   #tellKept(): void {
@@ -108,7 +119,7 @@ export class Turn extends Hold implements MailTurn {
   }
 
   release(options?: LetGo): Promise<void> {
-    return this.giveBack(endingOf(options ?? {}));
+    return this.giveBack(options === undefined ? PLAIN.done : endingOf(options ?? {}));
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -122,7 +133,7 @@ export class Lead extends Hold implements Leadership {
   }
 
   resign(): Promise<void> {
-    return this.giveBack({ how: 'done' });
+    return this.giveBack(PLAIN.done);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -133,6 +144,7 @@ export class Lead extends Hold implements Leadership {
 /** Never throws: a release that is refused would leave the key held. What makes no sense is left out. */
 function endingOf({ retry, pass, error, also }: LetGo): Ending {
   const how = pass === true ? 'pass' : retry === true ? 'return' : 'done';
+  if (error === undefined && also === undefined) return PLAIN[how];
   const seqs = Array.isArray(also) ? also.filter((seq) => Number.isSafeInteger(seq)).slice(0, MOST_ALSO) : [];
   return { how, error: typeof error === 'string' ? error.slice(0, LONGEST_ERROR) : null, also: seqs };
 }

@@ -80,6 +80,7 @@ const LONGEST_ERROR = 500;
 /** From then on a message is tried alone, so that one that always fails takes no other along. */
 const ATTEMPTS_TOGETHER = 2;
 const NOBODY: readonly Behind[] = [];
+const NOTHING: readonly Message[] = [];
 
 /** Carries one message from its place to its end. */
 export class MessageTurn implements Way, Hearer {
@@ -229,7 +230,8 @@ export class MessageTurn implements Way, Hearer {
         else this.#steers = [...(this.#steers ?? []), note.payload];
         break;
       case 'newer':
-        void this.#lookForNewer();
+        if (this.#state === 'gathering') this.#awake?.abort();
+        else void this.#lookForNewer();
         break;
       case undefined:
         break;
@@ -248,6 +250,7 @@ export class MessageTurn implements Way, Hearer {
     if (!NEXT[this.#state].includes(next)) throw new Error(`a message turn went from ${this.#state} to ${next}`);
     const { load } = this.#setup;
     const wasRunning = isRunning(this.#state);
+    if (this.#state === 'handling') this.#run?.end();
     if (this.#state === 'waiting' || this.#state === 'requeueing') load.waiting--;
     if (next === 'waiting' || next === 'requeueing') load.waiting++;
     this.#state = next;
@@ -356,9 +359,16 @@ export class MessageTurn implements Way, Hearer {
   #begin(): TurnState {
     if (this.#wish instanceof CancelledError) return 'cancelling';
     const turn = this.#turn!;
-    const [message, older] = together(this.#message!, this.#also);
+    const newest = this.#also.at(-1)?.message ?? this.#message!;
     turn.assertHeld();
-    this.#attempt = new Attempt(message, older, turn, this.#work.attempt, this.#session!, this);
+    this.#attempt = new Attempt(
+      newest,
+      olderOf(this.#message!, this.#also),
+      turn,
+      this.#work.attempt,
+      this.#session!,
+      this,
+    );
     for (const payload of this.#steers ?? []) this.#attempt.steering.tell(payload);
     this.#steers = undefined;
     return 'handling';
@@ -367,16 +377,25 @@ export class MessageTurn implements Way, Hearer {
   // ── Running ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #handle(attempt: Attempt): unknown {
-    this.#run = new Run(this.clock);
-    return this.#run.of(
-      () => this.#setup.handle(attempt),
-      this.#limit((error) => attempt.abort(error)),
-    );
+    const run = new Run(this.clock);
+    this.#run = run;
+    if (this.#setup.maxTurnMs === undefined) return run.join(this.#setup.handle(attempt));
+    const limit = this.#limit((error) => attempt.abort(error));
+    return run.of(() => this.#setup.handle(attempt), limit);
   }
 
   /** What `act` gives; a TurnLimitError when it takes longer than a turn may. What it waits for may then never come. */
   #limited<T>(act: () => T): T | Promise<Awaited<T>> {
-    return this.#setup.maxTurnMs === undefined ? act() : new Run(this.clock).of(act, this.#limit());
+    return this.#setup.maxTurnMs === undefined ? act() : this.#timed(act);
+  }
+
+  async #timed<T>(act: () => T): Promise<Awaited<T>> {
+    const run = new Run(this.clock);
+    try {
+      return await run.of(act, this.#limit());
+    } finally {
+      run.end();
+    }
   }
 
   #limit(onLimit?: (error: Error) => void): RunLimit | undefined {
@@ -581,11 +600,9 @@ function read({ content }: Work): Message {
   return typeof content === 'string' ? decode(content) : content;
 }
 
-/** The newest of the messages that are handled together, and those before it. */
-function together(head: Message, also: readonly Behind[]): [newest: Message, older: readonly Message[]] {
-  const newest = also.at(-1);
-  if (newest === undefined) return [head, []];
-  return [newest.message, [head, ...also.slice(0, -1).map(({ message }) => message)]];
+/** Of messages that are handled together, all but the newest. */
+function olderOf(head: Message, also: readonly Behind[]): readonly Message[] {
+  return also.length === 0 ? NOTHING : [head, ...also.slice(0, -1).map(({ message }) => message)];
 }
 
 function seqsOf(also: readonly Behind[]): number[] {
