@@ -52,7 +52,7 @@ function openStore(id, path, kind) {
   let time;
   const unsubscribe = new Map();
   const store = new SqliteStore(
-    isVirtual ? { path, time: () => time, makeWire: () => toldWire(id, path, heard) } : { path },
+    isVirtual ? { path, time: () => time, makeWire: () => toldWire(id, path), looks: kind !== 'steps' } : { path },
   );
   const own = {
     async subscribe(instance, subscription) {
