@@ -1,0 +1,7 @@
+// For the tests of this package: real servers, what connects them, and what can happen to them.
+export { type Certificates, makeCertificates } from './lab/certificates.js';
+export { MovingClock, whyNoMovingClock } from './lab/moving-clock.js';
+export { anyProgram, type Program, programNamed, serverPrograms } from './lab/programs.js';
+export { TestProxy, type Way } from './lab/TestProxy.js';
+export { type SavedData, TestServer, type TestServerOptions } from './lab/TestServer.js';
+export { pause, until } from './lab/until.js';
