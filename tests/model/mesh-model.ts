@@ -163,7 +163,8 @@ export class MeshModel {
     const view = client.places.map(({ key, seq, fence }) => ({ key, seq, fence }));
     const beats = client.beats + 1;
     const watchedMs = (now - client.eraSince) * TICK_MS;
-    const request: BeatRequest = { epoch, instance, beat: beats, era, watchedMs, seen, adopts: false, answered, view };
+    const own = { epoch, instance, beat: beats, era, watchedMs, seen, adopts: false, answered };
+    const request: BeatRequest = { ...own, heard: 0, view };
     return { ...client, beats, flight: { kind: 'beat', sentAt: now, request, answer: undefined } };
   }
 

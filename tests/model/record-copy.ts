@@ -21,5 +21,14 @@ export function cloneRecord(record: MeshRecord): MeshRecord {
     for (const entry of row.tickets.values()) tickets.set(entry.seq, copy(entry));
     live.set(epoch, { ...row, tickets });
   }
-  return { ...record, live, queues, orphans: new Set(), taken: new Set(), done: new Map(), parked: [] };
+  return {
+    ...record,
+    live,
+    queues,
+    orphans: new Set(),
+    taken: new Set(),
+    done: new Map(),
+    parked: new Map(),
+    paces: new Map(),
+  };
 }

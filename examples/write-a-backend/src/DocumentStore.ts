@@ -10,12 +10,16 @@ import {
   type MeshRecord,
   type Moment,
   type Outgoing,
+  type PaceAnswer,
+  type PaceRequest,
   type Push,
   recordFromJson,
   recordToJson,
   type Store,
   type StoreView,
   transitions,
+  type Waiting,
+  type WaitingRequest,
 } from '@botmesh/core/spi';
 import type { SharedDocument } from './shared-document.js';
 
@@ -60,9 +64,21 @@ export class DocumentStore implements Store {
     return this.#step((record, moment, pushes) => transitions.leave(record, request, moment, pushes));
   }
 
+  pace(request: PaceRequest): Promise<PaceAnswer> {
+    return this.#step((record, moment) => transitions.pace(record, request, moment));
+  }
+
+  async waiting(request: WaitingRequest): Promise<readonly Waiting[]> {
+    return transitions.waiting(await this.#read(), request);
+  }
+
   async inspect(): Promise<StoreView> {
+    return transitions.inspect(await this.#read(), this.#nowMs());
+  }
+
+  async #read(): Promise<MeshRecord> {
     const { text } = await this.#document.read();
-    return transitions.inspect(text === null ? emptyRecord() : recordFromJson(text), this.#nowMs());
+    return text === null ? emptyRecord() : recordFromJson(text);
   }
 
   subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {

@@ -17,6 +17,9 @@ export const ERROR_CODES = {
   delivery: 'A provider could not deliver a reply.',
   middleware: 'Middleware called next() more than once.',
   'turn-limit': 'A handler ran for longer than maxTurnMs.',
+  cancelled: 'The running turn of a chat was cancelled by a call.',
+  'superseded-by-newer': 'A newer message of the chat interrupted the handlers.',
+  'rate-limited': 'The platform asked for a pause between sends.',
 } as const;
 
 export type ErrorCode = keyof typeof ERROR_CODES;
@@ -152,6 +155,46 @@ export class TurnLimitError extends BotmeshError {
       `The handlers of one message ran for longer than maxTurnMs (${maxTurnMs}). The message is tried again, or given up.`,
     );
     this.maxTurnMs = maxTurnMs;
+  }
+}
+
+/** Somebody called `bot.cancel` for the chat: the handler's signal has this as its reason. The message ends as cancelled. */
+export class CancelledError extends BotmeshError {
+  override readonly name = 'CancelledError';
+  readonly code = 'cancelled';
+  /** What the caller gave as the reason. */
+  readonly reason: string;
+
+  constructor(reason: string) {
+    super('The turn was cancelled. Its message is not tried again.');
+    this.reason = reason;
+  }
+}
+
+/**
+ * A newer message interrupted the handlers (`overlap: 'interrupt'`): the signal has this as its reason. They run again,
+ * for this message and the newer one together.
+ */
+export class SupersededByNewerError extends BotmeshError {
+  override readonly name = 'SupersededByNewerError';
+  readonly code = 'superseded-by-newer';
+
+  constructor() {
+    super('A newer message interrupted the handlers. They run again with both.');
+  }
+}
+
+/** For providers: the platform takes no more sends for a while, from this chat or from the whole account. */
+export class RateLimitedError extends BotmeshError {
+  override readonly name = 'RateLimitedError';
+  readonly code = 'rate-limited';
+  readonly retryAfterMs: number;
+  readonly scope: 'chat' | 'account';
+
+  constructor(retryAfterMs: number, options: ErrorOptions & { scope?: 'chat' | 'account' } = {}) {
+    super(`The platform asked for a pause of ${retryAfterMs} ms before the next send.`, options);
+    this.retryAfterMs = retryAfterMs;
+    this.scope = options.scope ?? 'account';
   }
 }
 

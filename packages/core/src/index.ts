@@ -9,6 +9,7 @@ export type { Coordinator, CoordinatorEvents } from './coordination/types.js';
 export {
   BadInputError,
   BotmeshError,
+  CancelledError,
   ConfigError,
   CoordinationUnavailableError,
   DeliveryError,
@@ -18,7 +19,9 @@ export {
   type LeaseLostReason,
   LifecycleError,
   MiddlewareError,
+  RateLimitedError,
   StaleFenceError,
+  SupersededByNewerError,
   TicketError,
   TurnLimitError,
 } from './errors.js';

@@ -34,6 +34,7 @@ export {
   DeliveryError,
   LeaseLostError,
   LifecycleError,
+  RateLimitedError,
   StaleFenceError,
 } from './errors.js';
 export type { IncomingMessage, Intake, Provider, Reply, SendContext } from './providers/provider.js';

@@ -1,9 +1,10 @@
-import type { Ledger, MeshConfig, ParkedView } from '@botmesh/core/spi';
+import type { Ledger, MeshConfig } from '@botmesh/core/spi';
 import { Entries, Queues } from './entries.js';
 import { Done, Orphans, Taken } from './ids.js';
+import { Paces } from './paces.js';
+import { Parked } from './parked.js';
 import { Replicas } from './replicas.js';
 import type { Sql } from './sql.js';
-import { toColumn } from './text.js';
 
 /** How the table writes that no quarantine could be measured yet. */
 const UNMEASURED = -1;
@@ -23,7 +24,8 @@ export class SqliteLedger implements Ledger {
   readonly orphans: Orphans;
   readonly taken: Taken;
   readonly done: Done;
-  readonly parked: { push(...parked: ParkedView[]): number };
+  readonly parked: Parked;
+  readonly paces: Paces;
   readonly #sql: Sql;
   readonly #entries: Entries;
   readonly #before: string;
@@ -44,7 +46,8 @@ export class SqliteLedger implements Ledger {
     this.orphans = new Orphans(sql);
     this.taken = new Taken(sql);
     this.done = new Done(sql);
-    this.parked = { push: (...parked) => this.#park(parked) };
+    this.parked = new Parked(sql);
+    this.paces = new Paces(sql);
     this.#before = this.#scalars();
   }
 
@@ -64,15 +67,5 @@ export class SqliteLedger implements Ledger {
   #scalars(): string {
     const { config, run, era, quarantineMs, last } = this;
     return `${last} ${era} ${quarantineMs} ${run} ${config?.leaseMs} ${config?.shards} ${config?.format}`;
-  }
-
-  #park(parked: ParkedView[]): number {
-    for (const { seq, key, id, body, attempts } of parked) {
-      this.#sql.run(
-        'INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?)',
-        ...[seq, toColumn(key), id === null ? null : toColumn(id), toColumn(body), attempts],
-      );
-    }
-    return parked.length;
   }
 }

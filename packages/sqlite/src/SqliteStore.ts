@@ -8,10 +8,14 @@ import {
   type LeaveRequest,
   type Moment,
   type Outgoing,
+  type PaceAnswer,
+  type PaceRequest,
   type Push,
   type Store,
   type StoreView,
   transitions,
+  type Waiting as WaitingMessage,
+  type WaitingRequest,
 } from '@botmesh/core/spi';
 import type { DriverName } from './driver.js';
 import { isCurrent, type OpenFile, openFile, whileBusy } from './file.js';
@@ -101,6 +105,21 @@ export class SqliteStore implements Store {
   async leave(request: LeaveRequest): Promise<void> {
     await this.#step((ledger, moment, pushes) => transitions.leave(ledger, request, moment, pushes));
     this.#presence.forgetSeat(request.instance);
+  }
+
+  async waiting(request: WaitingRequest): Promise<readonly WaitingMessage[]> {
+    const { sql } = await this.#openCurrent();
+    // One transaction, so that the head and what is behind it are of one moment. It reads: nobody waits for it.
+    sql.run('BEGIN');
+    try {
+      return transitions.waiting(new SqliteLedger(sql, ''), request);
+    } finally {
+      sql.run('COMMIT');
+    }
+  }
+
+  pace(request: PaceRequest): Promise<PaceAnswer> {
+    return this.#step((ledger, moment) => transitions.pace(ledger, request, moment));
   }
 
   async subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {

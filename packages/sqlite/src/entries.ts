@@ -1,9 +1,11 @@
 import type { LedgerEntry, LedgerMessage, LedgerQueue } from '@botmesh/core/spi';
 import type { Row } from './driver.js';
 import type { Sql } from './sql.js';
-import { fromColumn, toColumn } from './text.js';
+import { fromColumn, fromTextOrNull, textOrNull, toColumn } from './text.js';
 
-const COLUMNS = 'seq, key, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt';
+const COLUMNS = 'seq, key, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt, error';
+/** So many entries of a queue are read at a time. */
+const PAGE = 64;
 
 interface Loaded {
   readonly entry: LedgerEntry;
@@ -32,6 +34,20 @@ export class Entries {
     if (row !== undefined) return this.#keep(row);
     for (const { entry, before } of this.#loaded.values()) if (before === undefined && entry.key === key) return entry;
     return undefined;
+  }
+
+  /** Up to a page of a key's entries behind `seq`, those in the table first, which are older. */
+  pageAfter(key: string, seq: number): LedgerEntry[] {
+    const rows = this.#sql.all(
+      `SELECT ${COLUMNS} FROM entry WHERE key = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`,
+      ...[toColumn(key), seq],
+    );
+    const page = rows.map((row) => this.#keep(row)!);
+    if (page.length === PAGE) return page;
+    for (const { entry, before } of this.#loaded.values()) {
+      if (before === undefined && entry.key === key && entry.seq > seq) page.push(entry);
+    }
+    return page;
   }
 
   ownedBy(epoch: number): LedgerEntry[] {
@@ -71,24 +87,24 @@ export class Entries {
 
   #insert(entry: LedgerEntry): void {
     const { seq, key, owner, fence, era, batch, offered, message } = entry;
-    const { id, body, maxAttempts, dedupeMs, attempt } = message ?? NO_MESSAGE;
+    const { id, body, maxAttempts, dedupeMs, attempt, error } = message ?? NO_MESSAGE;
     this.#sql.run(
-      `INSERT INTO entry (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO entry (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[seq, toColumn(key), owner, fence, era, batch, offered ? 1 : 0],
-      ...[id === null ? null : toColumn(id), body === null ? null : toColumn(body), maxAttempts, dedupeMs, attempt],
+      ...[textOrNull(id), textOrNull(body), maxAttempts, dedupeMs, attempt, textOrNull(error)],
     );
   }
 
   #update(entry: LedgerEntry): void {
     const { seq, owner, fence, era, batch, offered, message } = entry;
     this.#sql.run(
-      'UPDATE entry SET owner = ?, fence = ?, era = ?, batch = ?, offered = ?, attempt = ? WHERE seq = ?',
-      ...[owner, fence, era, batch, offered ? 1 : 0, message?.attempt ?? null, seq],
+      'UPDATE entry SET owner = ?, fence = ?, era = ?, batch = ?, offered = ?, attempt = ?, error = ? WHERE seq = ?',
+      ...[owner, fence, era, batch, offered ? 1 : 0, message?.attempt ?? null, textOrNull(message?.error ?? null), seq],
     );
   }
 }
 
-const NO_MESSAGE = { id: null, body: null, maxAttempts: null, dedupeMs: null, attempt: null };
+const NO_MESSAGE = { id: null, body: null, maxAttempts: null, dedupeMs: null, attempt: null, error: null };
 
 function entryOf(row: Row): LedgerEntry {
   return {
@@ -105,17 +121,18 @@ function entryOf(row: Row): LedgerEntry {
 
 function messageOf(row: Row): LedgerMessage {
   return {
-    id: row.id === null ? null : fromColumn(row.id as string),
+    id: fromTextOrNull(row.id),
     body: fromColumn(row.body as string),
     maxAttempts: row.max_attempts as number,
     dedupeMs: row.dedupe_ms as number,
     attempt: row.attempt as number,
+    error: fromTextOrNull(row.error),
   };
 }
 
 /** All that a step may change of an entry. */
 function mutable({ owner, fence, era, batch, offered, message }: LedgerEntry): string {
-  return `${owner} ${fence} ${era} ${batch} ${offered} ${message?.attempt}`;
+  return `${owner} ${fence} ${era} ${batch} ${offered} ${message?.attempt} ${message?.error}`;
 }
 
 /** The queues by key. A queue is the rows of its key, in the order of their seqs. */
@@ -168,6 +185,18 @@ class SqliteQueue implements LedgerQueue {
     if (index !== 0) throw new RangeError('Only the head of a queue is read.');
     this.#head ??= this.#entries.head(this.#key);
     return this.#head;
+  }
+
+  /** What the step takes out meanwhile, or puts at the tail, it may meet or not. */
+  *[Symbol.iterator](): Generator<LedgerEntry, undefined> {
+    let last = 0;
+    for (;;) {
+      const page = this.#entries.pageAfter(this.#key, last);
+      const end = page.at(-1);
+      if (end === undefined) return;
+      yield* page;
+      last = end.seq;
+    }
   }
 
   push(...entries: LedgerEntry[]): number {

@@ -1,6 +1,6 @@
 import type { MeshConfig, StoreView } from '@botmesh/core/spi';
 import type { Sql } from './sql.js';
-import { fromColumn } from './text.js';
+import { fromColumn, fromTextOrNull } from './text.js';
 
 export function view(sql: Sql, nowMs: number): StoreView {
   const mesh = sql.get('SELECT config, era, quarantine_ms FROM mesh') ?? {};
@@ -10,14 +10,16 @@ export function view(sql: Sql, nowMs: number): StoreView {
     quarantined: mesh.quarantine_ms !== 0,
     replicas: replicas(sql, nowMs),
     queues: queues(sql),
-    parked: sql.all('SELECT key, seq, id, body, attempts FROM parked ORDER BY seq').map((row) => ({
+    parked: sql.all('SELECT key, seq, id, body, attempts, error FROM parked ORDER BY seq').map((row) => ({
       key: fromColumn(row.key as string),
       seq: row.seq as number,
-      id: row.id === null ? null : fromColumn(row.id as string),
+      id: fromTextOrNull(row.id),
       body: fromColumn(row.body as string),
       attempts: row.attempts as number,
+      error: fromTextOrNull(row.error),
     })),
     remembered: sql.get('SELECT count(*) AS n FROM done')?.n as number,
+    paces: sql.get('SELECT count(*) AS n FROM pace')?.n as number,
   };
 }
 

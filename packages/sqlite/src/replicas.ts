@@ -1,10 +1,10 @@
-import type { ApplyAnswer, LedgerRow } from '@botmesh/core/spi';
+import type { ApplyAnswer, LedgerRow, Note } from '@botmesh/core/spi';
 import type { Row } from './driver.js';
 import { type Entries, Tickets } from './entries.js';
 import type { Sql } from './sql.js';
 
 const COLUMNS =
-  'epoch, replica_id, instance, first_epoch, is_proven, beat, beat_number, since, replaced, adopts, batch';
+  'epoch, replica_id, instance, first_epoch, is_proven, beat, beat_number, since, replaced, adopts, batch, notes';
 
 /** The live epochs. */
 export class Replicas {
@@ -68,12 +68,14 @@ export class Replicas {
   #insert(row: LedgerRow): void {
     const { epoch, replicaId, instance, firstEpoch, isProven, beat, beatNumber, since, replaced, adopts, batch } = row;
     this.#sql.run(
-      `INSERT INTO replica (${COLUMNS}, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO replica (${COLUMNS}, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[epoch, replicaId, instance, firstEpoch, isProven ? 1 : 0, beat, beatNumber, since],
-      ...[replaced ? 1 : 0, adopts ? 1 : 0, batch, this.#process],
+      ...[replaced ? 1 : 0, adopts ? 1 : 0, batch, JSON.stringify(row.notes), this.#process],
     );
   }
 }
+
+const NONE: readonly Note[] = [];
 
 class SqliteRow implements LedgerRow {
   readonly epoch: number;
@@ -88,8 +90,10 @@ class SqliteRow implements LedgerRow {
   replaced: boolean;
   adopts: boolean;
   batch: number;
+  notes: readonly Note[];
   readonly #sql: Sql;
   readonly #before: string;
+  readonly #notesBefore: readonly Note[];
   /** Undefined until it is asked for or set: it may be long, and few steps need it. */
   #reply: ApplyAnswer | null | undefined;
   #isReplySet = false;
@@ -106,6 +110,8 @@ class SqliteRow implements LedgerRow {
     this.replaced = row.replaced === 1;
     this.adopts = row.adopts === 1;
     this.batch = row.batch as number;
+    this.notes = row.notes === '[]' ? NONE : (JSON.parse(row.notes as string) as Note[]);
+    this.#notesBefore = this.notes;
     this.tickets = new Tickets(entries, this.epoch);
     this.#sql = sql;
     this.#before = this.#mutable();
@@ -132,6 +138,9 @@ class SqliteRow implements LedgerRow {
         JSON.stringify(this.#reply),
         this.epoch,
       );
+    }
+    if (this.notes !== this.#notesBefore) {
+      sql.run('UPDATE replica SET notes = ? WHERE epoch = ?', JSON.stringify(this.notes), this.epoch);
     }
     if (this.#mutable() === this.#before) return;
     sql.run(

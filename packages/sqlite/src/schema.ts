@@ -13,19 +13,24 @@ const TABLES = `
   CREATE TABLE replica (
     epoch INTEGER PRIMARY KEY, replica_id TEXT NOT NULL, instance TEXT NOT NULL, first_epoch INTEGER NOT NULL,
     is_proven INTEGER NOT NULL, beat REAL NOT NULL, beat_number INTEGER NOT NULL, since REAL NOT NULL,
-    replaced INTEGER NOT NULL, adopts INTEGER NOT NULL, batch INTEGER NOT NULL, reply TEXT, process TEXT NOT NULL
+    replaced INTEGER NOT NULL, adopts INTEGER NOT NULL, batch INTEGER NOT NULL, reply TEXT, notes TEXT NOT NULL,
+    process TEXT NOT NULL
   );
   CREATE TABLE entry (
     seq INTEGER PRIMARY KEY, key TEXT NOT NULL, owner INTEGER NOT NULL, fence INTEGER NOT NULL, era INTEGER NOT NULL,
     batch INTEGER NOT NULL, offered INTEGER NOT NULL, id TEXT, body TEXT, max_attempts INTEGER, dedupe_ms REAL,
-    attempt INTEGER
+    attempt INTEGER, error TEXT
   );
   CREATE INDEX entry_key ON entry (key);
   CREATE INDEX entry_owner ON entry (owner);
   CREATE TABLE orphan (key TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE taken (name TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE done (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, until REAL NOT NULL);
-  CREATE TABLE parked (seq INTEGER PRIMARY KEY, key TEXT NOT NULL, id TEXT, body TEXT NOT NULL, attempts INTEGER NOT NULL);
+  CREATE TABLE parked (
+    seq INTEGER PRIMARY KEY, key TEXT NOT NULL, id TEXT, body TEXT NOT NULL, attempts INTEGER NOT NULL, error TEXT
+  );
+  CREATE TABLE pace (name TEXT PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
+  CREATE INDEX pace_until ON pace (until);
   CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL, fence INTEGER NOT NULL) WITHOUT ROWID;
 `;
 

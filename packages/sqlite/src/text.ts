@@ -10,3 +10,11 @@ export function toColumn(text: string): string {
 export function fromColumn(column: string): string {
   return column.startsWith(MARK) ? (JSON.parse(column.slice(1)) as string) : column;
 }
+
+export function textOrNull(text: string | null): string | null {
+  return text === null ? null : toColumn(text);
+}
+
+export function fromTextOrNull(column: unknown): string | null {
+  return typeof column === 'string' ? fromColumn(column) : null;
+}

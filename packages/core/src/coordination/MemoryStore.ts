@@ -7,9 +7,13 @@ import type {
   JoinAnswer,
   JoinRequest,
   LeaveRequest,
+  PaceAnswer,
+  PaceRequest,
   Push,
   Store,
   StoreView,
+  Waiting,
+  WaitingRequest,
 } from './store.js';
 import * as transitions from './transitions.js';
 import { emptyRecord, type MeshRecord, type Moment, type Outgoing } from './transitions.js';
@@ -49,6 +53,14 @@ export class MemoryStore implements Store {
 
   async leave(request: LeaveRequest): Promise<void> {
     this.#step((record, moment, pushes) => transitions.leave(record, request, moment, pushes));
+  }
+
+  async waiting(request: WaitingRequest): Promise<readonly Waiting[]> {
+    return transitions.waiting(this.#record, request);
+  }
+
+  async pace(request: PaceRequest): Promise<PaceAnswer> {
+    return this.#step((record, moment) => transitions.pace(record, request, moment));
   }
 
   async subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {

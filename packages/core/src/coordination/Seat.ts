@@ -85,6 +85,8 @@ export class Seat {
 
   #lastError = new Error('The backend did not answer.');
   #beats = 0;
+  /** The greatest stamp of a note that came. */
+  #heard = 0;
   /** What the heartbeat under way lists. */
   #view: readonly Grant[] = [];
   constructor(host: SeatHost, store: Store) {
@@ -357,6 +359,7 @@ export class Seat {
       seen: this.#seen,
       adopts: this.#host.adopts(),
       answered: this.#batches.answered,
+      heard: this.#heard,
       view: this.#view,
     });
   }

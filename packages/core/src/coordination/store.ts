@@ -39,11 +39,12 @@ export type JoinAnswer =
  *
  * - `done`: its work is finished; an accepted message is marked done
  * - `return`: an accepted message goes back to its place for whoever can handle it, its attempt counted if it had begun
+ * - `pass`: as `return`, but for another replica if there is one, and no attempt is counted: it was not begun
  * - `withdraw`: given up; an accepted message is forgotten and its id is free again
  *
- * For a ticket without a message all three only free its place.
+ * For a ticket without a message all four only free its place.
  */
-export type ReleaseHow = 'done' | 'return' | 'withdraw';
+export type ReleaseHow = 'done' | 'return' | 'pass' | 'withdraw';
 
 export type Op =
   | { readonly op: 'reserve'; readonly key: string }
@@ -57,7 +58,31 @@ export type Op =
       readonly maxAttempts: number;
       readonly dedupeMs: number;
     }
-  | { readonly op: 'release'; readonly key: string; readonly seq: number; readonly how: ReleaseHow };
+  | {
+      readonly op: 'release';
+      readonly key: string;
+      readonly seq: number;
+      readonly how: ReleaseHow;
+      /** Why a message is returned: kept with it, in place of an earlier reason. Null or absent: nothing to add. */
+      readonly error?: string | null;
+      /**
+       * Messages waiting behind this ticket, whoever owns them, that end as done in the same step and before it. Heeded
+       * only when the caller holds the key by this ticket; numbers of anything else are passed over.
+       */
+      readonly also?: readonly number[];
+    }
+  /** Leaves a note for the replica that holds `key`. Null when nobody holds it, or when too many notes wait there. */
+  | { readonly op: 'tell'; readonly key: string; readonly note: string }
+  /** Puts a parked message at the tail of its key, as new. Null when it is not parked. */
+  | {
+      readonly op: 'replay';
+      readonly key: string;
+      readonly seq: number;
+      readonly maxAttempts: number;
+      readonly dedupeMs: number;
+    }
+  /** Forgets a parked message and frees its id. Null when it is not parked. */
+  | { readonly op: 'drop'; readonly key: string; readonly seq: number };
 
 /** A place taken. `fence` is 0 while it waits. */
 export interface Taken {
@@ -83,6 +108,17 @@ export interface ParkedNotice {
   readonly key: string;
   readonly id: string | null;
   readonly attempts: number;
+  /** The last reason that was given for returning it. */
+  readonly error: string | null;
+}
+
+/** A note for whoever holds `key` by the ticket `seq`. */
+export interface Note {
+  /** A stamp: notes of one replica rise. */
+  readonly at: number;
+  readonly key: string;
+  readonly seq: number;
+  readonly note: string;
 }
 
 /** What a step changed for its caller beyond the direct results. */
@@ -107,7 +143,14 @@ export type ApplyAnswer =
   | {
       readonly kind: 'applied';
       readonly era: number;
-      /** One for each op: the place, or null (busy, duplicate, and for every release). */
+      /**
+       * One for each op, null where nothing came of it:
+       *
+       * - `reserve`, `try`, `accept`: the place taken; null when busy, or a duplicate
+       * - `release`: the ticket released, when its `also` was heeded; null otherwise
+       * - `tell`: the ticket that holds the key
+       * - `replay`: the message's new place, `fence` 0; `drop`: its old one
+       */
       readonly results: readonly (Taken | null)[];
       readonly news: News;
     }
@@ -128,6 +171,8 @@ export interface BeatRequest {
   readonly adopts: boolean;
   /** The last batch whose answer the caller has: places of later batches are not judged by this view. */
   readonly answered: number;
+  /** The greatest `at` of a note that the caller has: notes up to it are forgotten. 0 for none. */
+  readonly heard: number;
   /** Every ticket the caller has: its fence where it holds or was granted the key, 0 where it waits. */
   readonly view: readonly Grant[];
 }
@@ -141,7 +186,9 @@ export type BeatAnswer =
       readonly news: News;
       /** Listed tickets that the store does not know, or not under that fence. */
       readonly lost: readonly Grant[];
-      /** There is more to take over: beat again. */
+      /** What was told to the caller's turns and is later than `heard`, oldest first. */
+      readonly notes: readonly Note[];
+      /** There is more to take over, or more notes: beat again. */
       readonly more: boolean;
     }
   /** A heartbeat older than the last one, or the same again: nothing was done. */
@@ -151,6 +198,37 @@ export type BeatAnswer =
 export interface LeaveRequest {
   readonly epoch: number;
   readonly instance: string;
+}
+
+export interface WaitingRequest {
+  readonly key: string;
+  /** The head of the key: nothing waits behind any other ticket. */
+  readonly seq: number;
+  /** No more messages than this, and never more than 256. */
+  readonly limit: number;
+}
+
+/** A message that waits behind the head of its key. */
+export interface Waiting {
+  readonly seq: number;
+  readonly id: string | null;
+  readonly body: string;
+  readonly attempt: number;
+}
+
+export interface PaceRequest {
+  readonly name: string;
+  /** How far apart slots are. */
+  readonly costMs: number;
+  /** How far slots may be taken ahead of their time: `costMs` for each slot of a burst but the first. */
+  readonly burstMs: number;
+  /** Above 0: takes no slot, and gives none to anybody for so long. */
+  readonly pauseMs: number;
+}
+
+export interface PaceAnswer {
+  /** How long to wait before the slot may be used, or until the pause is over. */
+  readonly waitMs: number;
 }
 
 /** Hints to one replica. They may be lost, late or doubled; heartbeats bring the same. */
@@ -196,6 +274,8 @@ export interface StoreView {
   readonly parked: readonly ParkedView[];
   /** How many ids of finished messages are remembered. */
   readonly remembered: number;
+  /** How many paces have slots that are still to come. */
+  readonly paces: number;
 }
 
 /**
@@ -211,6 +291,10 @@ export interface Store {
   beat(request: BeatRequest): Promise<BeatAnswer>;
   /** Ends the epoch and hands over all it had. Repeatable; unknown epochs are ignored. */
   leave(request: LeaveRequest): Promise<void>;
+  /** The messages behind the head of a key, in order. Empty when `seq` is not the head. Changes nothing. */
+  waiting(request: WaitingRequest): Promise<readonly Waiting[]>;
+  /** Takes the next slot of a pace that all replicas share. Made twice it takes two. */
+  pace(request: PaceRequest): Promise<PaceAnswer>;
   /** Hears pushes for `instance` until the returned function is called. */
   subscribe(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>>;
   inspect(): Promise<StoreView>;

@@ -16,7 +16,12 @@ import type {
   JoinRequest,
   LeaveRequest,
   MeshConfig,
+  Note,
+  PaceAnswer,
+  PaceRequest,
   Taken,
+  Waiting,
+  WaitingRequest,
 } from './store.js';
 import { timing } from './timing.js';
 
@@ -35,6 +40,12 @@ export {
 
 /** No heartbeat forgets more expired ids than this. */
 const FORGET_SHARE = 4096;
+/** No heartbeat brings more notes than this. */
+const NOTES_SHARE = 64;
+/** No look shows more messages that wait than this. */
+const WAITING_SHARE = 256;
+/** No slot is further ahead than this: a clock that was set back may hold nobody up for long. */
+const LONGEST_PACE_MS = 3_600_000;
 /** Live rows this many leases old no longer pin the configuration. */
 const STALE_PIN_LEASES = 3;
 
@@ -137,6 +148,7 @@ function addRow(step: Step, request: JoinRequest): Row {
     adopts: request.adopts,
     batch: 0,
     reply: null,
+    notes: [],
     tickets: new Map(),
   };
   step.record.live.set(epoch, row);
@@ -175,8 +187,11 @@ export function beat(record: Ledger, request: BeatRequest, moment: Moment, pushe
   buryTheDead(step, me);
 
   const lost = compareView(step, me, request);
-  const more = lookAround(step, me, request.answered);
+  const hasMore = lookAround(step, me, request.answered);
+  hearUpTo(step, me, request.heard);
+  const notes = me.notes.slice(0, NOTES_SHARE);
   forgetExpired(step);
+  forgetPaces(step);
   push(step, me, { kind: 'ping', epoch: me.epoch });
   const { grants, adopted, parked } = step;
   return {
@@ -185,8 +200,21 @@ export function beat(record: Ledger, request: BeatRequest, moment: Moment, pushe
     quarantined: record.quarantineMs !== 0,
     news: { grants, adopted, parked },
     lost,
-    more,
+    notes,
+    more: hasMore || notes.length < me.notes.length,
   };
+}
+
+/** Of its notes the caller keeps those that it has not heard and that are for a turn it still has. */
+function hearUpTo(step: Step, me: Row, heard: number): void {
+  if (me.notes.length === 0) return;
+  me.notes = me.notes.filter((note) => note.at > heard && isForTurn(step, me, note));
+}
+
+/** A later grant of the same ticket is another turn. */
+function isForTurn(step: Step, me: Row, { at, key, seq }: Note): boolean {
+  const entry = me.tickets.get(seq);
+  return entry !== undefined && headOf(step, key) === entry && entry.fence !== 0 && entry.fence < at;
 }
 
 /** R2: a gap in its own heartbeats, either way, makes a replica wait a whole lease before it may judge others again. */
@@ -285,6 +313,14 @@ function forgetExpired(step: Step): void {
   }
 }
 
+function forgetPaces(step: Step): void {
+  let left = FORGET_SHARE;
+  for (const [name, untilMs] of step.record.paces) {
+    if (left-- === 0) return;
+    if (untilMs <= step.wallMs) step.record.paces.delete(name);
+  }
+}
+
 export function leave(record: Ledger, request: LeaveRequest, moment: Moment, pushes: Outgoing[]): void {
   const step = begin(record, moment, pushes);
   const row = record.live.get(request.epoch);
@@ -292,6 +328,32 @@ export function leave(record: Ledger, request: LeaveRequest, moment: Moment, pus
   // Unfinished messages go on elsewhere; a replica that leaves in good order does not count against them.
   for (const entry of row.tickets.values()) if (entry.message !== null) entry.fence = 0;
   bury(step, row);
+}
+
+/** For the holder of a key, who may finish what waits there together with its turn. Not a step: changes nothing. */
+export function waiting(record: Ledger, { key, seq, limit }: WaitingRequest): Waiting[] {
+  const queue = record.queues.get(key);
+  const found: Waiting[] = [];
+  if (queue?.at(0)?.seq !== seq) return found;
+  const most = Math.min(limit, WAITING_SHARE);
+  for (const entry of queue) {
+    if (found.length >= most) break;
+    if (entry.seq === seq || entry.message === null) continue;
+    const { id, body, attempt } = entry.message;
+    found.push({ seq: entry.seq, id, body, attempt });
+  }
+  return found;
+}
+
+/** A generic cell rate: slots `costMs` apart, by the clock of the stamps. No lease hangs on it. */
+export function pace(record: Ledger, request: PaceRequest, moment: Moment): PaceAnswer {
+  const { name, costMs, burstMs, pauseMs } = request;
+  const wallMs = moment.wallMs ?? moment.nowMs;
+  const latestMs = wallMs + LONGEST_PACE_MS;
+  const untilMs = Math.min(Math.max(record.paces.get(name) ?? 0, wallMs), latestMs);
+  const nextMs = pauseMs > 0 ? Math.max(untilMs, wallMs + pauseMs + burstMs) : untilMs;
+  record.paces.set(name, Math.min(pauseMs > 0 ? nextMs : nextMs + costMs, latestMs));
+  return { waitMs: Math.max(0, nextMs - burstMs - wallMs) };
 }
 
 /** Declares an epoch dead at once: for tests, and for operators who know. */

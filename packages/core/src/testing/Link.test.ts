@@ -40,6 +40,7 @@ async function setUp() {
       seen: 0,
       adopts: false,
       answered: 0,
+      heard: 0,
       view: [],
     });
   return { clock, store, link, epoch: joined.epoch, pushes, waiting, beat };

@@ -7,9 +7,13 @@ import type {
   JoinRequest,
   LeaveRequest,
   MeshConfig,
+  PaceAnswer,
+  PaceRequest,
   Push,
   Store,
   StoreView,
+  Waiting,
+  WaitingRequest,
 } from '../coordination/store.js';
 import type { Clock } from '../time/clock.js';
 import { Gate } from './Gate.js';
@@ -61,7 +65,7 @@ export class Link implements Store {
 
   /** Requests as the replica made them (repeats not counted) and pushes as the store sent them, lost ones too. */
   readonly counts: LinkCounts = {
-    requests: { join: 0, apply: 0, beat: 0, leave: 0, subscribe: 0, inspect: 0 },
+    requests: { join: 0, apply: 0, beat: 0, leave: 0, waiting: 0, pace: 0, subscribe: 0, inspect: 0 },
     pushes: { grant: 0, look: 0, replaced: 0, ping: 0 },
   };
 
@@ -163,6 +167,14 @@ export class Link implements Store {
 
   leave(request: LeaveRequest): Promise<void> {
     return this.#request('leave', () => this.#store.leave(request));
+  }
+
+  waiting(request: WaitingRequest): Promise<readonly Waiting[]> {
+    return this.#request('waiting', () => this.#store.waiting(request));
+  }
+
+  pace(request: PaceRequest): Promise<PaceAnswer> {
+    return this.#request('pace', () => this.#store.pace(request));
   }
 
   inspect(): Promise<StoreView> {

@@ -79,7 +79,7 @@ export class Rig {
 }
 
 function addUp(all: readonly LinkCounts[]): LinkCounts {
-  const requests = { join: 0, apply: 0, beat: 0, leave: 0, subscribe: 0, inspect: 0 };
+  const requests = { join: 0, apply: 0, beat: 0, leave: 0, waiting: 0, pace: 0, subscribe: 0, inspect: 0 };
   const pushes = { grant: 0, look: 0, replaced: 0, ping: 0 };
   for (const one of all) {
     for (const kind of Object.keys(requests) as RequestKind[]) requests[kind] += one.requests[kind];

@@ -36,6 +36,8 @@ export class StoreClient {
   era = 0;
   batch = 0;
   beatNumber = 0;
+  /** The greatest note it has. */
+  heardUpTo = 0;
   seen = 0;
 
   constructor(lab: StoreLab, replicaId: string) {
@@ -92,8 +94,13 @@ export class StoreClient {
     return (await this.apply(op)).results[0] ?? null;
   }
 
-  release(key: string, seq: number, how: ReleaseHow = 'done'): Promise<Applied> {
-    return this.apply({ op: 'release', key, seq, how });
+  release(
+    key: string,
+    seq: number,
+    how: ReleaseHow = 'done',
+    more: { error?: string; also?: readonly number[] } = {},
+  ): Promise<Applied> {
+    return this.apply({ op: 'release', key, seq, how, ...more });
   }
 
   /** A heartbeat with this view, which must be answered `alive`. */
@@ -102,14 +109,15 @@ export class StoreClient {
     if (answer.kind !== 'alive') throw new Error(`The heartbeat was answered ${answer.kind}.`);
     this.era = answer.era;
     for (const { fence } of [...answer.news.grants, ...answer.news.adopted]) this.#note(fence);
+    for (const { at } of answer.notes) this.heardUpTo = Math.max(this.heardUpTo, at);
     return answer;
   }
 
   beatAnyhow(view: readonly Grant[] = [], changes: Partial<BeatRequest> = {}): Promise<BeatAnswer> {
     this.beatNumber += 1;
-    const { adopts, batch: answered, beatNumber, epoch, era, instance, seen } = this;
-    const request = { epoch, instance, beat: beatNumber, era, watchedMs: 0, seen, adopts, answered, view, ...changes };
-    return this.lab.store.beat(request);
+    const { adopts, batch: answered, beatNumber, epoch, era, heardUpTo: heard, instance, seen } = this;
+    const own = { epoch, instance, beat: beatNumber, era, watchedMs: 0, seen, adopts, answered, heard, view };
+    return this.lab.store.beat({ ...own, ...changes });
   }
 
   leave(): Promise<void> {

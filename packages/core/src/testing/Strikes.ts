@@ -1,6 +1,6 @@
 import type { Push } from '../coordination/store.js';
 
-export type RequestKind = 'join' | 'apply' | 'beat' | 'leave' | 'subscribe' | 'inspect';
+export type RequestKind = 'join' | 'apply' | 'beat' | 'leave' | 'waiting' | 'pace' | 'subscribe' | 'inspect';
 
 /** How often a fault strikes: with a probability from 0 to 1, or the next `next` times, of one kind only if `of` says so. */
 export type StrikeRate = number | { readonly next: number; readonly of?: RequestKind | Push['kind'] };

@@ -5,6 +5,7 @@ import type {
   JoinAnswer,
   MeshConfig,
   Op,
+  ParkedView,
   Push,
   StoreView,
 } from '../coordination/store.js';
@@ -12,7 +13,7 @@ import { FORMAT } from '../coordination/store.js';
 import { timing } from '../coordination/timing.js';
 import { StampPairs } from './stamp-pairs.js';
 import type { OpenStore, StoreLab } from './store-lab.js';
-import { describeStep, makeSteps, type Step } from './store-steps.js';
+import { describeStep, makeSteps, type Step, type StepOp } from './store-steps.js';
 
 export interface Comparison {
   readonly reference: OpenStore;
@@ -95,6 +96,7 @@ interface Client {
   batch: number;
   beat: number;
   answered: number;
+  heard: number;
   lastOps: readonly Op[];
   readonly tickets: Map<number, Grant>;
 }
@@ -111,6 +113,7 @@ class Pair {
   readonly #pushes: { reference: Heard[]; subject: Heard[] } = { reference: [], subject: [] };
   #putBack: { reference: () => void | Promise<void>; subject: () => void | Promise<void> } | undefined;
   #starts = 0;
+  #parked: readonly ParkedView[] = [];
 
   constructor(reference: StoreLab, subject: StoreLab, toleranceMs: number) {
     this.#reference = reference;
@@ -135,6 +138,10 @@ class Pair {
         return this.#beat(step);
       case 'leave':
         return this.#leave(step);
+      case 'waiting':
+        return this.#waiting(step);
+      case 'pace':
+        return this.#pace(step);
       case 'clock':
         return this.#onBoth('moveClock', (lab) => lab.moveClock?.(step.leases * LEASE_MS));
       case 'restart':
@@ -204,7 +211,7 @@ class Pair {
           epoch: this.#to(client.epoch),
           instance,
           batch,
-          ops: ops.map((op) => (op.op === 'release' ? { ...op, seq: this.#to(op.seq) } : op)),
+          ops: ops.map((op) => this.#translated(op)),
         }),
     );
     const { reference } = answers;
@@ -221,7 +228,9 @@ class Pair {
     ops.forEach((op, at) => {
       const taken = answer.results[at];
       if (op.op === 'release') client.tickets.delete(op.seq);
-      else if (taken !== null && taken !== undefined) client.tickets.set(taken.seq, { key: op.key, ...taken });
+      else if (taken !== null && taken !== undefined && takesPlace(op)) {
+        client.tickets.set(taken.seq, { key: op.key, ...taken });
+      }
     });
     for (const grant of [...answer.news.grants, ...answer.news.adopted]) this.#noteGrant(client, grant);
   }
@@ -230,10 +239,32 @@ class Pair {
     client.tickets.set(seq, { key, seq, fence });
   }
 
-  #op(client: Client, op: Step & { kind: 'apply' } extends { ops: readonly (infer O)[] } ? O : never): Op {
+  #op(client: Client, op: StepOp): Op {
+    if (op.op === 'replay' || op.op === 'drop') return this.#parkedOp(op);
     if (op.op !== 'release') return op;
+    const { also, error, how } = op;
     const ticket = this.#ticket(op.isStranger ? this.#client(op.pick) : client, op.pick);
-    return { op: 'release', key: op.isOtherKey ? 'no-such-key' : ticket.key, seq: ticket.seq, how: op.how };
+    const key = op.isOtherKey ? 'no-such-key' : ticket.key;
+    return { op: 'release', key, seq: ticket.seq, how, error, also: also.map((pick) => this.#anyOf(key, pick)) };
+  }
+
+  #parkedOp(op: StepOp & { op: 'replay' | 'drop' }): Op {
+    const { pick, ...rest } = op;
+    const { key, seq } =
+      this.#parked[pick % Math.max(1, this.#parked.length)] ?? this.#ticket(this.#client(pick), pick);
+    return { ...rest, key, seq };
+  }
+
+  /** Some client's ticket of `key`. */
+  #anyOf(key: string, pick: number): number {
+    const tickets = this.#clients.flatMap((client) => [...client.tickets.values()]).filter((one) => one.key === key);
+    return tickets[pick % Math.max(1, tickets.length)]?.seq ?? 3;
+  }
+
+  #translated(op: Op): Op {
+    if (op.op === 'replay' || op.op === 'drop') return { ...op, seq: this.#to(op.seq) };
+    if (op.op !== 'release') return op;
+    return { ...op, seq: this.#to(op.seq), also: (op.also ?? []).map((seq) => this.#to(seq)) };
   }
 
   async #beat(step: Step & { kind: 'beat' }): Promise<string | undefined> {
@@ -249,6 +280,7 @@ class Pair {
       seen: this.#seen(step.seen),
       adopts: step.adopts,
       answered: client.answered,
+      heard: client.heard,
       view: this.#view(client, step),
     };
     const answers = await this.#ask<BeatAnswer>(
@@ -259,12 +291,14 @@ class Pair {
           epoch: this.#to(request.epoch),
           era: this.#stamps.translateEra(request.era),
           seen: this.#to(request.seen),
+          heard: this.#to(request.heard),
           view: request.view.map(({ key, seq, fence }) => ({ key, seq: this.#to(seq), fence: this.#to(fence) })),
         }),
     );
     const { reference } = answers;
     if (reference.kind === 'alive' && !step.isAnswerLost) {
       client.era = reference.era;
+      for (const { at } of reference.notes) client.heard = Math.max(client.heard, at);
       for (const ticket of reference.lost) client.tickets.delete(ticket.seq);
       for (const grant of [...reference.news.grants, ...reference.news.adopted]) this.#noteGrant(client, grant);
     }
@@ -291,6 +325,22 @@ class Pair {
     await this.#reference.store.leave({ epoch, instance });
     await this.#subject.store.leave({ epoch: this.#to(epoch), instance });
     return undefined;
+  }
+
+  async #waiting(step: Step & { kind: 'waiting' }): Promise<string | undefined> {
+    const { key, seq } = this.#ticket(this.#client(step.client), step.pick);
+    const { limit } = step;
+    const reference = await this.#reference.store.waiting({ key, seq, limit });
+    const subject = await this.#subject.store.waiting({ key, seq: this.#to(seq), limit });
+    return this.#stamps.difference(reference, subject);
+  }
+
+  async #pace({ name, costMs, burstMs, pauseMs }: Step & { kind: 'pace' }): Promise<string | undefined> {
+    const request = { name, costMs, burstMs, pauseMs };
+    const reference = await this.#reference.store.pace(request);
+    const subject = await this.#subject.store.pace(request);
+    const isNear = Math.abs(reference.waitMs - subject.waitMs) <= this.#toleranceMs;
+    return this.#stamps.difference(reference, isNear ? reference : subject);
   }
 
   async #rollback(step: Step & { kind: 'rollback' }): Promise<string | undefined> {
@@ -321,6 +371,7 @@ class Pair {
   async #compareRecords(): Promise<string | undefined> {
     const reference = await this.#reference.store.inspect();
     const subject = await this.#subject.store.inspect();
+    this.#parked = reference.parked;
     return this.#stamps.difference(
       tidy(reference, reference, 0),
       tidy(subject, reference, this.#toleranceMs),
@@ -373,9 +424,14 @@ function newClient(replicaId: string): Client {
     batch: 0,
     beat: 0,
     answered: 0,
+    heard: 0,
     lastOps: [],
     tickets: new Map(),
   };
+}
+
+function takesPlace({ op }: Op): boolean {
+  return op === 'reserve' || op === 'try' || op === 'accept';
 }
 
 /** The order of the news of one answer is free, but for the results of the operations. */
@@ -417,6 +473,8 @@ function tidy(view: StoreView, reference: StoreView, toleranceMs: number): Store
         return Math.abs(replica.beatAgeMs - age) <= toleranceMs ? { ...replica, beatAgeMs: age } : replica;
       }),
     queues: [...view.queues].sort((a, b) => compare(a.key, b.key)),
+    // Where the clocks drift apart, one of them may be over already.
+    paces: toleranceMs > 0 ? reference.paces : view.paces,
     parked: bySeq(view.parked),
   };
 }

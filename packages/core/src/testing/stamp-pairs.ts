@@ -1,5 +1,5 @@
 /** The fields that hold stamps: their numbers differ from store to store, their order may not. */
-const STAMPS = new Set(['epoch', 'seq', 'fence']);
+const STAMPS = new Set(['epoch', 'seq', 'fence', 'at']);
 
 /**
  * Which stamp of one store stands for which of another. Each new pair has to fit into the order of those before: stamps

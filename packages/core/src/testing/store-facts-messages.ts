@@ -234,13 +234,13 @@ export const MESSAGE_FACTS: Readonly<Record<string, StoreFact>> = {
     await a.release('k', seq, 'return');
     const { news } = await a.release('k', seq, 'return');
 
-    assertEqual(news.parked, [{ key: 'k', id: 'm', attempts: 2 }]);
+    assertEqual(news.parked, [{ key: 'k', id: 'm', attempts: 2, error: null }]);
     assertEqual(
       news.grants.map((grant) => grant.seq),
       [later.seq],
     );
     const { parked } = await lab.store.inspect();
-    assertEqual(parked, [{ key: 'k', seq, id: 'm', body: 'body of m', attempts: 2 }]);
+    assertEqual(parked, [{ key: 'k', seq, id: 'm', body: 'body of m', attempts: 2, error: null }]);
     assertEqual(await a.accept('k', 'm'), null);
   }),
 

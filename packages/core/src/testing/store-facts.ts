@@ -2,6 +2,7 @@ import { timing } from '../coordination/timing.js';
 import { assertEqual } from './assertions.js';
 import { beatOn, CONFIG, joined, LEASE_MS, StoreClient } from './StoreClient.js';
 import type { StoreFact } from './store-fact.js';
+import { MAILROOM_FACTS } from './store-facts-mailroom.js';
 import { MESSAGE_FACTS } from './store-facts-messages.js';
 import { SERVER_FACTS } from './store-facts-server.js';
 import type { StoreLab } from './store-lab.js';
@@ -527,4 +528,9 @@ const FACTS: Record<string, StoreFact> = {
 };
 
 /** What every store does, by title. */
-export const STORE_FACTS: Readonly<Record<string, StoreFact>> = { ...FACTS, ...MESSAGE_FACTS, ...SERVER_FACTS };
+export const STORE_FACTS: Readonly<Record<string, StoreFact>> = {
+  ...FACTS,
+  ...MESSAGE_FACTS,
+  ...MAILROOM_FACTS,
+  ...SERVER_FACTS,
+};

@@ -37,17 +37,30 @@ export type Step =
       readonly lies: readonly { what: 'another' | 'unknown' | 'other-fence' | 'not-granted'; pick: number }[];
     }
   | { readonly kind: 'leave'; readonly client: number }
+  | { readonly kind: 'waiting'; readonly client: number; readonly pick: number; readonly limit: number }
+  | {
+      readonly kind: 'pace';
+      readonly name: string;
+      readonly costMs: number;
+      readonly burstMs: number;
+      readonly pauseMs: number;
+    }
   | { readonly kind: 'clock'; readonly leases: number }
   | { readonly kind: 'restart' }
   | { readonly kind: 'wipe' }
   | { readonly kind: 'rollback'; readonly isCopy: boolean };
 
 export type StepOp =
-  | Exclude<Op, { op: 'release' }>
+  | Exclude<Op, { op: 'release' | 'replay' | 'drop' }>
+  | { readonly op: 'replay'; readonly pick: number; readonly maxAttempts: number; readonly dedupeMs: number }
+  | { readonly op: 'drop'; readonly pick: number }
   | {
       readonly op: 'release';
       readonly pick: number;
       readonly how: ReleaseHow;
+      readonly error: string | null;
+      /** Finishes tickets of these clients together with it. */
+      readonly also: readonly number[];
       /** Of a ticket that is another client's. */
       readonly isStranger: boolean;
       readonly isOtherKey: boolean;
@@ -75,8 +88,16 @@ export function makeSteps(seed: number, count: number): Step[] {
       const dedupeMs = oneOf([86_400_000, 20_000, 0]);
       return { op: 'accept', key, id, body: `body ${below(100)}`, maxAttempts: oneOf([1, 2, 5]), dedupeMs };
     }
-    const how = oneOf(['done', 'return', 'return', 'withdraw'] as const);
-    return { op: 'release', pick: below(50), how, isStranger: chance(0.1), isOtherKey: chance(0.05) };
+    if (chance(0.12)) return rare(key);
+    const how = oneOf(['done', 'return', 'return', 'pass', 'withdraw'] as const);
+    const error = chance(0.2) ? `reason ${below(3)}` : null;
+    const also = chance(0.2) ? Array.from({ length: 1 + below(3) }, () => below(50)) : [];
+    return { op: 'release', pick: below(50), how, error, also, isStranger: chance(0.1), isOtherKey: chance(0.05) };
+  };
+  const rare = (key: string): StepOp => {
+    if (chance(0.5)) return { op: 'tell', key, note: `note ${below(100)}` };
+    if (chance(0.4)) return { op: 'drop', pick: below(50) };
+    return { op: 'replay', pick: below(50), maxAttempts: oneOf([1, 2, 5]), dedupeMs: oneOf([86_400_000, 20_000, 0]) };
   };
   const join = (client: number, isNewStart: boolean): Step => {
     const config = chance(0.95) ? {} : oneOf([{ leaseMs: 6000 }, { shards: 2 }, { format: 2 }]);
@@ -100,6 +121,13 @@ export function makeSteps(seed: number, count: number): Step[] {
       ? [{ what: oneOf(['another', 'unknown', 'other-fence', 'not-granted'] as const), pick: below(50) }]
       : [],
   });
+  const pace = (): Step => ({
+    kind: 'pace',
+    name: oneOf(['p0', 'p1', 'pace:ß']),
+    costMs: oneOf([100, 2000, 2_500_000]),
+    burstMs: oneOf([0, 0, 5000]),
+    pauseMs: chance(0.2) ? oneOf([3000, 20_000, 4_000_000]) : 0,
+  });
   const step = (): Step => {
     const kind = below(100);
     if (kind < 40) {
@@ -110,6 +138,8 @@ export function makeSteps(seed: number, count: number): Step[] {
     if (kind < 68) return beat();
     if (kind < 76) return join(below(5), chance(0.3));
     if (kind < 79) return { kind: 'leave', client: below(5) };
+    if (kind < 81) return { kind: 'waiting', client: below(5), pick: below(50), limit: oneOf([0, 1, 3, 256, 1000]) };
+    if (kind < 83) return pace();
     if (kind < 96 || !isStormy) return { kind: 'clock', leases: oneOf(CLOCK_MOVES) };
     if (kind < 97) return { kind: 'restart' };
     if (kind < 98) return { kind: 'wipe' };

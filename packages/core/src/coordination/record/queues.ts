@@ -72,7 +72,7 @@ export function passOn(step: Step, entry: Entry, message: Message): boolean {
     return true;
   }
   if (record.quarantineMs !== 0) return false;
-  const adopter = chooseAdopter(step);
+  const adopter = chooseAdopter(step, entry);
   if (adopter === undefined) return false;
   record.orphans.delete(entry.key);
   entry.owner = adopter.epoch;
@@ -90,10 +90,10 @@ export function offer(step: Step, entry: Entry, message: Message): void {
   step.adopted.push({ key, seq, fence, id: message.id, body: message.body, attempt: message.attempt });
 }
 
-/** The caller if it can, else the live replica with the fewest tickets. */
-export function chooseAdopter(step: Step): Row | undefined {
+/** The caller if it can and does not pass the entry on just now, else the live replica with the fewest tickets. */
+export function chooseAdopter(step: Step, entry: Entry): Row | undefined {
   const { me, record } = step;
-  if (me?.adopts && step.adopted.length < ADOPT_SHARE) return me;
+  if (me?.adopts && step.passing !== entry && step.adopted.length < ADOPT_SHARE) return me;
   let best: Row | undefined;
   for (const row of record.live.values()) {
     if (!row.adopts || !row.isProven || row.replaced || row === me) continue;
@@ -103,9 +103,11 @@ export function chooseAdopter(step: Step): Row | undefined {
 }
 
 export function park(step: Step, entry: Entry, message: Message): void {
+  const { key, seq } = entry;
+  const { id, body, error } = message;
   const attempts = message.attempt - 1;
-  step.record.parked.push({ key: entry.key, seq: entry.seq, id: message.id, body: message.body, attempts });
-  step.parked.push({ key: entry.key, id: message.id, attempts });
+  step.record.parked.set(seq, { key, seq, id, body, attempts, error });
+  step.parked.push({ key, id, attempts, error });
   takeOut(step, entry);
 }
 

@@ -13,6 +13,8 @@ import {
   type MeshRecord,
   type Moment,
   type Outgoing,
+  pace,
+  waiting,
 } from '../transitions.js';
 import { recordFromJson, recordToJson } from './record-json.js';
 
@@ -97,6 +99,8 @@ async function textStoreLab(): Promise<StoreLab> {
     apply: (request) => step((...by) => apply(by[0], request, by[1], by[2])),
     beat: (request) => step((...by) => beat(by[0], request, by[1], by[2])),
     leave: (request) => step((...by) => leave(by[0], request, by[1], by[2])),
+    waiting: async (request) => waiting(recordFromJson(text), request),
+    pace: (request) => step((...by) => pace(by[0], request, by[1])),
     subscribe: async (instance, listener) => {
       listeners.set(instance, listener);
       return async () => void listeners.delete(instance);

@@ -1,12 +1,12 @@
 /** The record as text, for backends that keep it in one document. Reading what was written gives the same record. */
 import { ConfigError } from '../../errors.js';
-import { FORMAT } from '../store.js';
+import { FORMAT, type ParkedView } from '../store.js';
 import type { Entry, MeshRecord, Row } from './record.js';
 
 type RowJson = Omit<Row, 'tickets'> & { readonly tickets: readonly number[] };
 
 /** Each Map as pairs, each Set as a list; no quarantine yet measured (infinity) as null; tickets as seqs of queued entries. */
-type RecordJson = Omit<MeshRecord, 'quarantineMs' | 'live' | 'queues' | 'orphans' | 'taken' | 'done'> & {
+type RecordJson = Pick<MeshRecord, 'config' | 'run' | 'era' | 'last'> & {
   readonly format: number;
   readonly quarantineMs: number | null;
   readonly live: readonly RowJson[];
@@ -14,11 +14,13 @@ type RecordJson = Omit<MeshRecord, 'quarantineMs' | 'live' | 'queues' | 'orphans
   readonly orphans: readonly string[];
   readonly taken: readonly string[];
   readonly done: readonly (readonly [string, number])[];
+  readonly parked: readonly ParkedView[];
+  readonly paces: readonly (readonly [string, number])[];
 };
 
 /** `record` as JSON text, its format number first. Texts of messages are in it: guard it as you guard them. */
 export function recordToJson(record: MeshRecord): string {
-  const { quarantineMs, live, queues, orphans, taken, done, ...rest } = record;
+  const { quarantineMs, live, queues, orphans, taken, done, parked, paces, ...rest } = record;
   const json: RecordJson = {
     format: FORMAT,
     ...rest,
@@ -28,6 +30,8 @@ export function recordToJson(record: MeshRecord): string {
     orphans: [...orphans],
     taken: [...taken],
     done: [...done],
+    parked: [...parked.values()],
+    paces: [...paces],
   };
   return JSON.stringify(json);
 }
@@ -44,7 +48,7 @@ export function recordFromJson(text: string): MeshRecord {
     const found = JSON.stringify(json?.format) ?? 'none';
     throw new ConfigError(`The stored record has format ${found}, this replica knows ${FORMAT}.`, 'config-mismatch');
   }
-  const { format: _, quarantineMs, live, queues, orphans, taken, done, ...rest } = json;
+  const { format: _, quarantineMs, live, queues, orphans, taken, done, parked, paces, ...rest } = json;
   const entries = new Map<number, Entry>();
   for (const [, queue] of queues) for (const entry of queue) entries.set(entry.seq, entry);
   return {
@@ -55,6 +59,8 @@ export function recordFromJson(text: string): MeshRecord {
     orphans: new Set(orphans),
     taken: new Set(taken),
     done: new Map(done),
+    parked: new Map(parked.map((each) => [each.seq, each])),
+    paces: new Map(paces),
   };
 }
 

@@ -1,5 +1,5 @@
 /** The whole shared record of one shard, as plain data. */
-import type { ApplyAnswer, MeshConfig, ParkedView, Push, StoreView } from '../store.js';
+import type { ApplyAnswer, MeshConfig, Note, ParkedView, Push, StoreView } from '../store.js';
 
 /** A place in a queue. The head of a queue holds its key iff `fence` is not 0 and `era` is the record's. */
 export interface Entry {
@@ -23,6 +23,8 @@ export interface Message {
   readonly maxAttempts: number;
   readonly dedupeMs: number;
   attempt: number;
+  /** The last reason that was given for returning it. */
+  error: string | null;
 }
 
 /** A live epoch. */
@@ -44,12 +46,14 @@ export interface Row {
   adopts: boolean;
   batch: number;
   reply: ApplyAnswer | null;
+  /** What was told to its turns and it has not heard, oldest first. */
+  notes: readonly Note[];
   /** Its entries by seq. */
   readonly tickets: Table<number, Entry> & { readonly size: number };
 }
 
 /** What the steps need of a queue: an array of entries is one. */
-export type Queue = Pick<Entry[], 'at' | 'push' | 'shift' | 'indexOf' | 'splice'>;
+export type Queue = Pick<Entry[], 'at' | 'push' | 'shift' | 'indexOf' | 'splice'> & Iterable<Entry>;
 
 /** What the steps need of a map: a Map is one. */
 export interface Table<K, V> {
@@ -76,7 +80,8 @@ export interface Ledger extends Pick<MeshRecord, 'config' | 'run' | 'era' | 'qua
   readonly orphans: Omit<Names, 'has'> & Iterable<string> & { readonly size: number };
   readonly taken: Names;
   readonly done: Omit<Table<string, number>, 'values'> & Iterable<[string, number]>;
-  readonly parked: Pick<ParkedView[], 'push'>;
+  readonly parked: Omit<Table<number, ParkedView>, 'values'>;
+  readonly paces: Omit<Table<string, number>, 'values'> & Iterable<[string, number]>;
 }
 
 /** The whole shared record of one shard. */
@@ -98,7 +103,10 @@ export interface MeshRecord {
   readonly taken: Set<string>;
   /** Ids of finished messages, and until when they are remembered. In order of finishing. */
   readonly done: Map<string, number>;
-  readonly parked: ParkedView[];
+  /** Messages that failed too often, by the seq they had. */
+  readonly parked: Map<number, ParkedView>;
+  /** Shared paces by name: the time up to which slots are taken. One that is over means nothing. */
+  readonly paces: Map<string, number>;
 }
 
 export function emptyRecord(): MeshRecord {
@@ -113,7 +121,8 @@ export function emptyRecord(): MeshRecord {
     orphans: new Set(),
     taken: new Set(),
     done: new Map(),
-    parked: [],
+    parked: new Map(),
+    paces: new Map(),
   };
 }
 
@@ -149,7 +158,8 @@ export function inspect(record: MeshRecord, nowMs: number): StoreView {
       head: { seq: queue[0]?.seq ?? 0, epoch: queue[0]?.owner ?? 0, fence: queue[0]?.fence ?? 0 },
       waiting: queue.length - 1,
     })),
-    parked: [...record.parked],
+    parked: [...record.parked.values()],
     remembered: record.done.size,
+    paces: record.paces.size,
   };
 }

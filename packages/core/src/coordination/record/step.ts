@@ -14,6 +14,8 @@ export interface Step {
   readonly stampBefore: number;
   /** The entry being enqueued: its grant is its result, not news. */
   fresh: Entry | null;
+  /** The entry being passed on: not to its former owner. */
+  passing: Entry | null;
   readonly grants: Grant[];
   readonly adopted: Adoption[];
   readonly parked: ParkedNotice[];
@@ -29,6 +31,7 @@ export function begin(record: Ledger, moment: Moment, pushes: Outgoing[], batch 
     batch,
     stampBefore: record.last,
     fresh: null,
+    passing: null,
     grants: [],
     adopted: [],
     parked: [],
