@@ -13,6 +13,8 @@ export interface Script {
  */
 export interface Connection {
   readonly isCluster: boolean;
+  /** The server's address, for messages: without user and password. */
+  readonly where: string;
   /**
    * Runs a script that has at least one key, and returns its reply: strings, numbers, null, and arrays of these, in
    * every library. Sends the text only when the server does not know the script.
