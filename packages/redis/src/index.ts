@@ -1,1 +1,1 @@
-export {};
+export { RedisStore, type RedisStoreOptions } from './RedisStore.js';
