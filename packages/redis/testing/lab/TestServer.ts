@@ -144,6 +144,15 @@ export class TestServer implements AsyncDisposable {
     await this.start();
   }
 
+  /** Moves its wall clock, forward or back; commands sent after this see the new time. It must be able to answer. */
+  async moveClock(ms: number): Promise<void> {
+    if (this.clock === undefined) throw new Error('The server was not started with clock: true.');
+    this.clock.move(ms);
+    // A server may look at its clock once for all commands of a round: two rounds later it has looked.
+    await this.ask('PING');
+    await this.ask('PING');
+  }
+
   /** Sends a command as an operator would, with all rights, past every proxy. */
   async ask(...args: readonly string[]): Promise<unknown> {
     const [name, ...rest] = args;

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 /** A server program on this machine. `cli` speaks to it; `family` tells which of the two it is. */
 export interface Program {
@@ -10,33 +11,43 @@ export interface Program {
   readonly version: string;
 }
 
-/** Where `.ci/run` unpacks newer versions, a folder for each. */
-const NEWER = (process.env.BOTMESH_NEWER_SERVERS_DIR ?? '').split(delimiter).filter((folder) => folder !== '');
+/** Where `scripts/servers.sh` unpacks what is not installed, a folder for each suite. */
+const UNPACKED = fileURLToPath(new URL('../../../../node_modules/.cache/botmesh/servers', import.meta.url));
 
 let found: readonly Program[] | undefined;
 
-/** Every server program that tests can run on: those installed, and newer ones where they were unpacked. */
+/** Every server program that tests can run on, each version once: those installed, and those unpacked. */
 export function serverPrograms(): readonly Program[] {
-  found ??= [
-    ...look('redis', process.env.PATH ?? ''),
-    ...look('valkey', process.env.PATH ?? ''),
-    ...NEWER.flatMap((folder) => [...look('redis', folder), ...look('valkey', folder)]),
-  ];
+  if (found !== undefined) return found;
+  const paths = [process.env.PATH ?? '', ...unpackedFolders()];
+  const programs = paths.flatMap((path) => [...look('redis', path), ...look('valkey', path)]);
+  found = programs.filter((one, at) => programs.findIndex(({ name }) => name === one.name) === at);
   return found;
 }
 
 /** The program to use where any will do. */
 export function anyProgram(): Program {
   const [first] = serverPrograms();
-  if (first === undefined) throw new Error('No redis-server and no valkey-server in PATH. Install one: .ci/run does.');
+  if (first === undefined)
+    throw new Error(
+      'No redis-server and no valkey-server here. Install one, or run scripts/servers.sh as .ci/run does.',
+    );
   return first;
 }
 
-/** Says once, in the test's output, why tests of a program do not run. */
+/** Undefined, and why in the test's output, when it is not here. */
 export function programNamed(family: 'redis' | 'valkey'): Program | undefined {
   const program = serverPrograms().find((one) => one.family === family);
-  if (program === undefined) console.warn(`No ${family}-server in PATH: its tests do not run.`);
+  if (program === undefined) console.warn(`No ${family}-server here, installed or unpacked: its tests do not run.`);
   return program;
+}
+
+function unpackedFolders(): string[] {
+  try {
+    return readdirSync(UNPACKED).map((name) => join(UNPACKED, name));
+  } catch {
+    return [];
+  }
 }
 
 function look(family: Program['family'], path: string): Program[] {
