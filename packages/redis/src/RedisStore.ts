@@ -18,6 +18,7 @@ import { Reader, readApply, readBeat, readJoin, readPush } from './answers.js';
 import type { Script } from './clients/connection.js';
 import { view } from './inspect.js';
 import { type Args, applyArgs, beatArgs, joinArgs, leaveArgs } from './requests.js';
+import { tagOf } from './namespace.js';
 import type { SharedConnection } from './SharedConnection.js';
 import { keysOf, paceScript, stepScript, viewScript } from './script/scripts.js';
 import { toWire } from './text.js';
@@ -103,9 +104,4 @@ export class RedisStore implements Store {
     const connection = await this.#connection.get(this);
     return connection.evalsha(viewScript, this.#keys, args);
   }
-}
-
-/** Braces in a namespace would end the tag too early. */
-function tagOf(namespace: string, shard: number): string {
-  return `{${encodeURIComponent(namespace)}:${shard}}`;
 }

@@ -1,1 +1,2 @@
-export { RedisStore, type RedisStoreOptions } from './RedisStore.js';
+export { RedisCoordinator, type RedisCoordinatorOptions } from './RedisCoordinator.js';
+export { RedisStateStore, type RedisStateStoreOptions } from './RedisStateStore.js';

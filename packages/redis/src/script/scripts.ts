@@ -8,13 +8,13 @@ import { VIEW } from './view.js';
 /** One script for all steps: a server that does not know it is one that has not run any. */
 export function stepScript(tag: string): Script {
   // The tag makes it another script for each shard of each mesh.
-  return script(`-- botmesh ${JSON.stringify(tag)}\n${RECORD}${RULES}${STEPS}`);
+  return makeScript(`-- botmesh ${JSON.stringify(tag)}\n${RECORD}${RULES}${STEPS}`);
 }
 
-export const viewScript: Script = script(`${RECORD}${VIEW}`);
+export const viewScript: Script = makeScript(`${RECORD}${VIEW}`);
 
 /** Slots at least so far apart, by the server's clock: a generic cell rate. KEYS: paces. ARGV: name, cost, burst, pause. */
-export const paceScript: Script = script(`
+export const paceScript: Script = makeScript(`
 local LONGEST_MS = 3600000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -35,6 +35,6 @@ export function keysOf(tag: string): readonly string[] {
   return names.map((name) => `${tag}:${name}`);
 }
 
-function script(text: string): Script {
+export function makeScript(text: string): Script {
   return { text, sha: createHash('sha1').update(text).digest('hex') };
 }
