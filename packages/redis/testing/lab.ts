@@ -2,6 +2,8 @@
 export { type Certificates, makeCertificates } from './lab/certificates.js';
 export { MovingClock, whyNoMovingClock } from './lab/moving-clock.js';
 export { anyProgram, type Program, programNamed, serverPrograms } from './lab/programs.js';
+export { SENTINEL_GROUP, SentinelSet, type SentinelSetOptions } from './lab/SentinelSet.js';
+export { ServerCluster, type ServerClusterOptions } from './lab/ServerCluster.js';
 export { TestProxy, type Way } from './lab/TestProxy.js';
 export { type SavedData, TestServer, type TestServerOptions } from './lab/TestServer.js';
 export { pause, until } from './lab/until.js';

@@ -14,6 +14,8 @@ export interface TestServerOptions {
   persistence?: 'none' | 'aof';
   /** More lines of the configuration, such as `maxmemory-policy allkeys-lru`. */
   config?: readonly string[];
+  /** Such lines where they depend on the port. */
+  configFor?: (port: number) => readonly string[];
   /** Lines of an ACL file, such as `user bot on >secret ~* &* +@all`. The `default` user stays as it is unless named. */
   users?: readonly string[];
   /** Speaks TLS only. */
@@ -29,7 +31,7 @@ export interface SavedData {
 
 const HOST = '127.0.0.1';
 /** A disk in memory where there is one: nothing here needs to outlive its test. */
-const PLACE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+export const PLACE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 /**
  * A Redis or Valkey server of one test, on a free loopback port, in a folder that goes with it. Keeps its port over
@@ -89,6 +91,10 @@ export class TestServer implements AsyncDisposable {
 
   get isRunning(): boolean {
     return this.#child?.isRunning === true;
+  }
+
+  get isFrozen(): boolean {
+    return this.#child?.isFrozen === true;
   }
 
   /** Starts it with the data that is in its folder. */
@@ -177,7 +183,7 @@ export class TestServer implements AsyncDisposable {
   }
 
   #config(): string[] {
-    const { config = [], persistence = 'none', users } = this.#options;
+    const { config = [], configFor, persistence = 'none', users } = this.#options;
     return [
       ...(this.certificates === undefined
         ? [`port ${this.port}`]
@@ -189,6 +195,7 @@ export class TestServer implements AsyncDisposable {
       'appendfsync always',
       ...(users === undefined ? [] : [`aclfile ${join(this.folder, 'users')}`]),
       ...config,
+      ...(configFor?.(this.port) ?? []),
     ];
   }
 

@@ -25,6 +25,7 @@ export class Child {
   readonly #process: ChildProcess;
   readonly #ended: Promise<void>;
   #isRunning = true;
+  #isFrozen = false;
   #said = '';
 
   private constructor(options: ChildOptions) {
@@ -76,6 +77,10 @@ export class Child {
     return this.#isRunning;
   }
 
+  get isFrozen(): boolean {
+    return this.#isFrozen;
+  }
+
   /** The last it printed. */
   get said(): string {
     return this.#said;
@@ -97,11 +102,13 @@ export class Child {
 
   /** Resolves when it really stands still: a signal takes a moment. */
   async freeze(): Promise<void> {
+    this.#isFrozen = true;
     this.signal('SIGSTOP');
     await until(`process ${this.pid} stands still`, () => stateOf(this.pid) === 'T');
   }
 
   thaw(): void {
+    this.#isFrozen = false;
     this.signal('SIGCONT');
   }
 }

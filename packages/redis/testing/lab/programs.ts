@@ -43,11 +43,14 @@ export function programNamed(family: 'redis' | 'valkey'): Program | undefined {
 }
 
 function unpackedFolders(): string[] {
-  try {
-    return readdirSync(UNPACKED).map((name) => join(UNPACKED, name));
-  } catch {
-    return [];
-  }
+  const folders = process.env.BOTMESH_NEWER_SERVERS === undefined ? [UNPACKED] : [UNPACKED, join(UNPACKED, 'newer')];
+  return folders.flatMap((folder) => {
+    try {
+      return readdirSync(folder).map((name) => join(folder, name));
+    } catch {
+      return [];
+    }
+  });
 }
 
 function look(family: Program['family'], path: string): Program[] {

@@ -2,7 +2,7 @@
 export async function until(what: string, isTrue: () => Promise<boolean> | boolean, limitMs = 15_000): Promise<void> {
   const end = performance.now() + limitMs;
   let last: unknown;
-  for (;;) {
+  for (let tries = 1; ; tries++) {
     try {
       if (await isTrue()) return;
       last = undefined;
@@ -10,7 +10,8 @@ export async function until(what: string, isTrue: () => Promise<boolean> | boole
       last = error;
     }
     if (performance.now() > end) throw new Error(`After ${limitMs} ms not so: ${what}`, { cause: last });
-    await pause(20);
+    // What takes long is not asked for all the time: it would take longer.
+    await pause(tries < 10 ? 20 : 100);
   }
 }
 
