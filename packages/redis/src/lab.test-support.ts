@@ -1,10 +1,21 @@
 // For the tests of this package: stores on a server whose time and identity are told instead of asked.
 import { createHash, randomUUID } from 'node:crypto';
 import type { StoreLab } from '@botmesh/core/testing';
+import type { TestServer } from '../testing/lab.js';
 import type { Connection, Script } from './clients/connection.js';
+import { tagOf } from './namespace.js';
 import { RedisStore } from './RedisStore.js';
 import { SharedConnection } from './SharedConnection.js';
 import { keysOf } from './script/scripts.js';
+
+const BIRTH = `
+local run = ARGV[1] or string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+return redis.call('HSET', KEYS[1], '#', struct.pack('>ddddd', 0, 0, 0, 0, 0) .. run)`;
+
+/** Makes a mesh that knows its server from the beginning, as the reference does: nothing has to be waited out. */
+export async function bear(server: TestServer, namespace: string, shard: number): Promise<void> {
+  await server.ask('EVAL', BIRTH, '1', keysOf(tagOf(namespace, shard))[0]!);
+}
 
 /** The time and the server's identity, as a script finds them out. */
 export interface Told {
@@ -50,11 +61,9 @@ export function virtualLab(connection: Connection): () => Promise<StoreLab> {
   return async () => {
     await marking;
     const namespace = randomUUID();
-    const keys = keysOf(`{${namespace}:0}`);
+    const keys = keysOf(tagOf(namespace, 0));
     const told = { nowMs: 1_750_000_000_000, run: '1' };
-    // As the reference is: born with its server, so that there is nothing to wait out.
-    const birth = "return redis.call('HSET', KEYS[1], '#', struct.pack('>ddddd', 0, 0, 0, 0, 0) .. ARGV[1])";
-    await connection.command(['EVAL', birth, '1', keys[0]!, told.run], keys[0]);
+    await connection.command(['EVAL', BIRTH, '1', keys[0]!, told.run], keys[0]);
     const shared = new SharedConnection(async () => telling(connection, told));
     const store = new RedisStore({ connection: shared, namespace, shard: 0 });
     const restart = (): void => {
