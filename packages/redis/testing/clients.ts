@@ -12,6 +12,8 @@ export interface TestClient {
   readonly library: Library;
   /** A client such as a user makes, with the library's own settings. `close` must be called. */
   readonly make: (port: number, settings?: { username?: string; password?: string }) => UserClient;
+  /** With settings of the library's own; it need not connect. */
+  readonly makeWith: (settings: object) => Pick<UserClient, 'client' | 'close'>;
   readonly makeCluster: (ports: readonly number[]) => UserClient;
 }
 
@@ -33,6 +35,10 @@ function ofIoredis(name: string, module: unknown): TestClient {
       const client = new library.Redis({ host: HOST, port, ...settings });
       client.on('error', () => {});
       return { client, ping: () => client.ping(), close: async () => client.disconnect() };
+    },
+    makeWith: (settings) => {
+      const client = new library.Redis({ lazyConnect: true, ...settings });
+      return { client, close: async () => client.disconnect() };
     },
     makeCluster: (ports) => {
       const client = new library.Cluster(ports.map((port) => ({ host: HOST, port })));
@@ -62,6 +68,10 @@ function ofNodeRedis(name: string, module: unknown): TestClient {
           if (client.isOpen) client.destroy();
         },
       };
+    },
+    makeWith: (settings) => {
+      const client = library.createClient(settings);
+      return { client, close: async () => {} };
     },
     makeCluster: (ports) => {
       const client = library.createCluster({ rootNodes: ports.map((port) => ({ socket: { host: HOST, port } })) });

@@ -4,8 +4,9 @@ import type { Connection, ConnectionOptions, Script } from './connection.js';
 import { findLibrary, type Library } from './libraries.js';
 import type { Dialer } from './link.js';
 import { dialerOf } from './recognise.js';
-import { judge, replyCode, unavailable } from './replies.js';
+import { replyCode } from './replies.js';
 import { Subscriptions } from './Subscriptions.js';
+import { explain } from './unfit.js';
 import { parseUrl } from './url.js';
 
 /**
@@ -34,7 +35,7 @@ export function checkConnectionOptions(options: ConnectionOptions): void {
 /**
  * Connects, and keeps connected until closed. Does not check whether the server is fit: see `checkServer`.
  *
- * @throws ConfigError when the options cannot work, or no library is installed
+ * @throws ConfigError when the options cannot work, no library is installed, or the server refuses us for good
  * @throws CoordinationUnavailableError when there is no connection within `connectTimeoutMs`; nothing is left open then
  */
 export async function openConnection(options: ConnectionOptions, library?: Library): Promise<Connection> {
@@ -48,7 +49,7 @@ export async function openConnection(options: ConnectionOptions, library?: Libra
   try {
     await commands.open();
   } catch (cause) {
-    throw replyCode(cause) === undefined ? unreachable(dialer, cause) : judge(dialer.where, cause).error;
+    throw explain(dialer.where, cause);
   }
   const subscriptions = new Subscriptions({
     settings: options,
@@ -94,10 +95,4 @@ async function runScript(
     if (replyCode(error) !== 'NOSCRIPT') throw error;
     return commands.send(['EVAL', text, ...rest], keys[0]);
   }
-}
-
-function unreachable(dialer: Dialer, cause: unknown): unknown {
-  const found =
-    cause instanceof Error ? cause.message || ((cause as NodeJS.ErrnoException).code ?? cause.name) : String(cause);
-  return unavailable(`Could not connect to ${dialer.where}: ${found}.`, cause);
 }

@@ -11,25 +11,23 @@ export interface Certificates {
   readonly key: string;
 }
 
+let made: ReadonlyMap<string, string> | undefined;
+
 /** An authority of our own, and one certificate for 127.0.0.1 and localhost that serves both sides, for one day. */
 export function makeCertificates(folder: string): Certificates {
+  made ??= make(folder);
+  for (const [name, text] of made) writeFileSync(join(folder, name), text);
+  return { folder, ca: made.get('ca.crt')!, cert: made.get('server.crt')!, key: made.get('server.key')! };
+}
+
+/** Once for each process: it takes a while. */
+function make(folder: string): Map<string, string> {
   const at = (name: string) => join(folder, name);
   const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'pipe', timeout: 20_000 });
   const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
   writeFileSync(at('names'), 'subjectAltName=IP:127.0.0.1,DNS:localhost\n');
-  openssl(
-    'req',
-    '-x509',
-    ...newKey,
-    '-days',
-    '1',
-    '-subj',
-    '/CN=botmesh lab',
-    '-keyout',
-    at('ca.key'),
-    '-out',
-    at('ca.crt'),
-  );
+  const subject = ['-days', '1', '-subj', '/CN=botmesh lab'];
+  openssl('req', '-x509', ...newKey, ...subject, '-keyout', at('ca.key'), '-out', at('ca.crt'));
   openssl('req', ...newKey, '-subj', '/CN=localhost', '-keyout', at('server.key'), '-out', at('server.csr'));
   const signed = [
     '-CA',
@@ -43,8 +41,7 @@ export function makeCertificates(folder: string): Certificates {
     '1',
   ];
   openssl('x509', '-req', '-in', at('server.csr'), ...signed, '-out', at('server.crt'));
-  const read = (name: string) => readFileSync(at(name), 'utf8');
-  return { folder, ca: read('ca.crt'), cert: read('server.crt'), key: read('server.key') };
+  return new Map(['ca.crt', 'server.crt', 'server.key'].map((name) => [name, readFileSync(at(name), 'utf8')]));
 }
 
 /** Lines for the server's configuration. */
