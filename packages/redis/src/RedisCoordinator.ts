@@ -5,9 +5,10 @@ import {
   checkOptionNames,
   StoreCoordinator,
 } from '@botmesh/core/spi';
-import type { ConnectionOptions, TlsOptions } from './clients/connection.js';
+import { checkServer } from './clients/check-server.js';
+import type { Connection, ConnectionOptions, TlsOptions } from './clients/connection.js';
 import { checkConnectionOptions, openConnection } from './clients/open-connection.js';
-import { checkNamespace } from './namespace.js';
+import { checkNamespace, tagOf } from './namespace.js';
 import { RedisStore } from './RedisStore.js';
 import { SharedConnection } from './SharedConnection.js';
 
@@ -50,12 +51,25 @@ export class RedisCoordinator extends StoreCoordinator {
     const wanted = connectionOptions(options);
     checkConnectionOptions(wanted);
     const namespace = checkNamespace(options.namespace);
-    const connection = new SharedConnection(() => openConnection(wanted));
-    const stores = Array.from(
-      { length: checkShards(options.shards) },
-      (_, shard) => new RedisStore({ connection, namespace, shard }),
-    );
+    const shards = Array.from({ length: checkShards(options.shards) }, (_, shard) => shard);
+    const tags = shards.map((shard) => tagOf(namespace, shard));
+    const connection = new SharedConnection(() => openChecked(wanted, tags));
+    const stores = shards.map((shard) => new RedisStore({ connection, namespace, shard }));
     super({ ...options, stores });
+  }
+}
+
+/** Connects to a server that can carry the mesh. What weakens a promise there is told as a warning of the process. */
+async function openChecked(options: ConnectionOptions, tags: readonly string[]): Promise<Connection> {
+  const connection = await openConnection(options);
+  try {
+    for (const { code, message } of await checkServer(connection, tags)) {
+      process.emitWarning(message, { type: 'BotmeshWarning', code: `redis-${code}` });
+    }
+    return connection;
+  } catch (error) {
+    await connection.close();
+    throw error;
   }
 }
 
