@@ -1,4 +1,4 @@
-import { checkOptionNames, ConfigError, StaleFenceError, type StateStore, type StoredState } from '@botmesh/core/spi';
+import { ConfigError, checkOptionNames, StaleFenceError, type StateStore, type StoredState } from '@botmesh/core/spi';
 import type { Connection, ConnectionOptions, TlsOptions } from './clients/connection.js';
 import { checkConnectionOptions, openConnection } from './clients/open-connection.js';
 import { checkNamespace } from './namespace.js';

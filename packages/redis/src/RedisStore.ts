@@ -17,8 +17,8 @@ import type {
 import { Reader, readApply, readBeat, readJoin, readPush } from './answers.js';
 import type { Script } from './clients/connection.js';
 import { view } from './inspect.js';
-import { type Args, applyArgs, beatArgs, joinArgs, leaveArgs } from './requests.js';
 import { tagOf } from './namespace.js';
+import { type Args, applyArgs, beatArgs, joinArgs, leaveArgs } from './requests.js';
 import type { SharedConnection } from './SharedConnection.js';
 import { keysOf, paceScript, stepScript, viewScript } from './script/scripts.js';
 import { toWire } from './text.js';
@@ -102,6 +102,6 @@ export class RedisStore implements Store {
 
   async #view(...args: Args): Promise<unknown> {
     const connection = await this.#connection.get(this);
-    return connection.evalsha(viewScript, this.#keys, args);
+    return connection.evalsha(viewScript, this.#keys, ['view', '!', ...args]);
   }
 }

@@ -64,17 +64,25 @@ export function readApply(reply: unknown): ApplyAnswer {
   return {
     kind,
     era: Number(era),
-    results: results[0] === '' ? [] : results.map((result) => readTaken(result, Number(base))),
+    results: readResults(results, Number(base)),
     news: readNews(reader, Number(grants), Number(adopted), Number(parked)),
   };
 }
 
-/** `seq` or `seq,fence`, counted from the last stamp before; `-` for none. */
-function readTaken(result: string, base: number): Taken | null {
-  if (result === '-') return null;
-  const comma = result.indexOf(',');
-  if (comma === -1) return { seq: base + Number(result), fence: 0 };
-  return { seq: base + Number(result.slice(0, comma)), fence: base + Number(result.slice(comma + 1)) };
+/**
+ * `+` is a place and a fence that are the two stamps after the last that was told, `~` a place that is the next one and
+ * waits, `-` nothing; else `seq` or `seq,fence`, counted from `base`.
+ */
+function readResults(results: readonly string[], base: number): (Taken | null)[] {
+  if (results[0] === '') return [];
+  let last = base;
+  return results.map((result) => {
+    if (result === '-') return null;
+    if (result === '+') return { seq: (last += 1), fence: (last += 1) };
+    if (result === '~') return { seq: (last += 1), fence: 0 };
+    const [seq = 0, fence] = result.split(',').map(Number);
+    return { seq: base + seq, fence: fence === undefined ? 0 : base + fence };
+  });
 }
 
 export function readBeat(reply: unknown, { view }: BeatRequest): BeatAnswer {

@@ -1,132 +1,116 @@
 /**
- * The second part: what may be decided in a step, who is next, who is skipped, who takes over a message, who is buried.
+ * The fourth part: what may be decided in a step, who is next, who is skipped, who takes over a message, who is buried.
  * Rule by rule the reference of @botmesh/core (coordination/record/step.ts, queues.ts and operations.ts).
  */
-export const RULES = String.raw`
+export const RULES = `
 local ADOPT_SHARE, MOST_NOTES = 64, 256
-
--- The caller's row and its batch; the entry being enqueued, whose grant is no news; the one being passed on.
-local me, batch, fresh, passing = nil, 0, nil, nil
-local stampBefore = 0
-local grants, adopted, parked = {}, {}, {}
-
-local settle, bury
 
 -- ── Stamps and eras ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-local function stamp()
+function R.stamp()
   local atLeast = now * 1000
-  last = last + 1
-  if last < atLeast then last = atLeast end
-  return last
+  S.last = S.last + 1
+  if S.last < atLeast then S.last = atLeast end
+  return S.last
 end
 
-local function quarantineOf(lease) return (2 * lease) / 3 + lease / 24 end
+function R.quarantineOf(lease) return (2 * lease) / 3 + lease / 24 end
 
-local function startEra(lease)
-  era = tonumber(sub(redis.sha1hex(run .. ' ' .. digits(stamp())), 1, 13), 16)
-  if era == 0 then era = 1 end
-  quarantineMs = lease == 0 and math.huge or quarantineOf(lease)
-  if lease ~= 0 then last = last + floor(quarantineMs * 100) end
-  for _, row in ipairs(liveRows()) do
+function R.startEra(lease)
+  S.era = tonumber(sub(redis.sha1hex(S.run .. ' ' .. R.digits(R.stamp())), 1, 13), 16)
+  if S.era == 0 then S.era = 1 end
+  S.quarantineMs = lease == 0 and math.huge or R.quarantineOf(lease)
+  if lease ~= 0 then S.last = S.last + floor(S.quarantineMs * 100) end
+  for _, row in ipairs(R.liveRows()) do
     row.since = now
-    changedRows[row.epoch] = true
+    S.changedRows[row.epoch] = true
   end
-  isMeshChanged = true
+  S.isMeshChanged = true
 end
 
--- Whose data this is: asked of the server itself, unless the client says that it may not be asked.
-local function serverRun()
-  local given = ARGV[2]
-  if given == '' then return string.match(call('INFO', 'server'), 'run_id:(%w+)') end
-  if sub(given, 1, 1) == '=' and run then return run end
-  return sub(given, 2)
+-- R9: a server that may have lost writes starts a new era, in which nothing is granted for a while.
+function R.begin()
+  if run == storedRun then return end
+  S.run = run
+  R.startEra(S.leaseMs)
 end
 
-local function begin()
-  stampBefore = last
-  local found = serverRun()
-  if found == run then return end
-  run = found
-  startEra(leaseMs)
+function R.noteSeen(seen)
+  if seen > S.last then S.last = seen end
 end
 
-local function noteSeen(seen)
-  if seen > last then last = seen end
-end
-
-local function isWitness(row)
+function R.isWitness(row)
   local gap = now - row.beat
-  return gap >= 0 and gap <= leaseMs / 3 and now - row.since >= leaseMs
+  return gap >= 0 and gap <= S.leaseMs / 3 and now - row.since >= S.leaseMs
 end
 
-local function isOver(row)
-  return me ~= nil and now - row.beat > leaseMs and isWitness(me)
+function R.isOver(row)
+  return S.me ~= nil and now - row.beat > S.leaseMs and R.isWitness(S.me)
 end
 
 -- ── Tickets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-local function currentBatch(row)
-  if row == me and batch ~= 0 then return batch end
+function R.currentBatch(row)
+  if row == S.me and S.batch ~= 0 then return S.batch end
   return row.batch
 end
 
-local function addTicket(row, entry, by)
+function R.addTicket(row, entry, by)
   row.total = row.total + by
-  if entry.batch ~= 0 and entry.batch == currentBatch(row) then row.fresh = row.fresh + by end
-  changedBatches[row.epoch] = true
+  if entry.batch ~= 0 and entry.batch == R.currentBatch(row) then row.fresh = row.fresh + by end
+  S.changedBatches[row.epoch] = true
 end
 
-local function isGranted(entry) return entry.fence ~= 0 and entry.era == era end
+function R.isGranted(entry) return entry.fence ~= 0 and entry.era == S.era end
 
-local function push(row, text)
+function R.push(row, text)
   pushes[#pushes + 1] = row.instance
   pushes[#pushes + 1] = text
 end
 
-local function hold(entry)
-  entry.fence = stamp()
-  entry.era = era
-  changedHeads[entry.key] = true
+function R.hold(entry)
+  entry.fence = R.stamp()
+  entry.era = S.era
+  S.changedHeads[entry.key] = true
 end
 
-local function tell(entry) grants[#grants + 1] = { key = entry.key, seq = entry.seq, fence = entry.fence } end
+function R.tell(entry) S.grants[#S.grants + 1] = { key = entry.key, seq = entry.seq, fence = entry.fence } end
 
-local function grant(entry, owner)
-  hold(entry)
-  if entry == fresh then return end
-  if owner == me then
-    tell(entry)
+function R.grant(entry, owner)
+  R.hold(entry)
+  if entry == S.fresh then return end
+  if owner == S.me then
+    R.tell(entry)
   else
-    push(owner, format('grant %.0f %.0f %.0f %.0f ', owner.epoch, era, entry.seq, entry.fence) .. entry.key)
+    R.push(owner, format('grant %.0f %.0f %.0f %.0f ', owner.epoch, S.era, entry.seq, entry.fence) .. entry.key)
   end
 end
 
-local function unoffer(entry)
+function R.unoffer(entry)
   if not entry.offered then return end
   entry.offered = false
-  call('HDEL', OFFERS, entry.key)
-  changedHeads[entry.key] = true
+  call('HDEL', KEY.offers, entry.key)
+  S.changedHeads[entry.key] = true
 end
 
-local function bodyOf(entry)
-  if entry.body == nil then entry.body = call('HGET', BODIES, double(entry.seq)) or '' end
+function R.bodyOf(entry)
+  if entry.body == nil then entry.body = call('HGET', KEY.bodies, R.double(entry.seq)) or '' end
   return entry.body
 end
 
-local function dropBody(entry) goneBodies[#goneBodies + 1] = double(entry.seq) end
+function R.dropBody(entry) S.goneBodies[#S.goneBodies + 1] = R.double(entry.seq) end
 
-local function offer(entry)
-  bodyOf(entry)
-  adopted[#adopted + 1] = { entry = entry, seq = entry.seq, fence = entry.fence, attempt = entry.attempt }
+function R.offer(entry)
+  R.bodyOf(entry)
+  S.adopted[#S.adopted + 1] = { entry = entry, seq = entry.seq, fence = entry.fence, attempt = entry.attempt }
 end
 
 -- The caller if it can and does not pass the entry on just now, else the live replica with the fewest tickets.
-local function chooseAdopter(entry)
-  if me and me.adopts and passing ~= entry and #adopted < ADOPT_SHARE then return me end
+function R.chooseAdopter(entry)
+  if S.me and S.me.adopts and S.passing ~= entry and #S.adopted < ADOPT_SHARE then return S.me end
   local best
-  for _, row in ipairs(liveRows()) do
-    if row.adopts and row.proven and not row.replaced and row ~= me then
+  for _, row in ipairs(R.liveRows()) do
+    if row.adopts and row.proven and not row.replaced and row ~= S.me then
       if best == nil or row.total < best.total then best = row end
     end
   end
@@ -134,291 +118,291 @@ local function chooseAdopter(entry)
 end
 
 -- The head is a message that is given up: keeps it aside.
-local function park(entry)
+function R.park(entry)
   local attempts = entry.attempt - 1
   local id, reason = entry.id or false, entry.error or false
-  call('HSET', PARKED, double(entry.seq), cmsgpack.pack({ entry.key, id, bodyOf(entry), attempts, reason }))
-  parked[#parked + 1] = { key = entry.key, id = id, attempts = attempts, error = reason }
-  dropBody(entry)
-  shift(entry)
+  call('HSET', KEY.parked, R.double(entry.seq), cmsgpack.pack({ entry.key, id, R.bodyOf(entry), attempts, reason }))
+  S.parked[#S.parked + 1] = { key = entry.key, id = id, attempts = attempts, error = reason }
+  R.dropBody(entry)
+  R.shift(entry)
 end
 
 -- Gives the head, a message whose owner is gone, to a live replica, or parks it. False when nobody can take it now.
-local function passOn(entry)
+function R.passOn(entry)
   if entry.fence ~= 0 then
     entry.fence = 0
     entry.attempt = entry.attempt + 1
   end
-  local former = rowOf(entry.owner)
-  if former then addTicket(former, entry, -1) end
-  unoffer(entry)
+  local former = R.rowOf(entry.owner)
+  if former then R.addTicket(former, entry, -1) end
+  R.unoffer(entry)
   entry.owner = 0
-  changedHeads[entry.key] = true
+  S.changedHeads[entry.key] = true
   if entry.attempt > entry.maxAttempts then
-    park(entry)
+    R.park(entry)
     return true
   end
-  if quarantineMs ~= 0 then return false end
-  local adopter = chooseAdopter(entry)
+  if S.quarantineMs ~= 0 then return false end
+  local adopter = R.chooseAdopter(entry)
   if adopter == nil then return false end
-  if entry.isOrphan then call('ZREM', ORPHANS, entry.key) end
+  if entry.isOrphan then call('ZREM', KEY.orphans, entry.key) end
   entry.isOrphan = false
   entry.owner = adopter.epoch
-  entry.batch = adopter == me and batch or 0
+  entry.batch = adopter == S.me and S.batch or 0
   entry.offered = true
-  call('HSET', OFFERS, entry.key, double(adopter.epoch))
-  addTicket(adopter, entry, 1)
-  hold(entry)
-  if adopter == me then offer(entry) else push(adopter, 'look ' .. digits(adopter.epoch)) end
+  call('HSET', KEY.offers, entry.key, R.double(adopter.epoch))
+  R.addTicket(adopter, entry, 1)
+  R.hold(entry)
+  if adopter == S.me then R.offer(entry) else R.push(adopter, 'look ' .. R.digits(adopter.epoch)) end
   return true
 end
 
-local function leaveOrphan(entry)
+function R.leaveOrphan(entry)
   if entry.isOrphan then return end
   entry.isOrphan = true
-  count = count + 1
-  call('ZADD', ORPHANS, 'NX', count, entry.key)
+  S.count = S.count + 1
+  call('ZADD', KEY.orphans, 'NX', S.count, entry.key)
 end
 
 -- Brings the head of key to a live owner and grants it. Every step that changes a head ends here.
-settle = function(key)
-  local head = headOf(key)
+function R.settle(key)
+  local head = R.headOf(key)
   while head do
-    local owner = rowOf(head.owner)
+    local owner = R.rowOf(head.owner)
     if owner then
-      if isGranted(head) then return end
+      if R.isGranted(head) then return end
       -- A replaced replica may still believe in an old grant until it leaves or its lease is over.
       if owner.replaced and head.fence ~= 0 then return end
       if not owner.replaced then
-        if quarantineMs == 0 then grant(head, owner) end
+        if S.quarantineMs == 0 then R.grant(head, owner) end
         return
       end
     end
     if head.isMessage then
-      if not passOn(head) then
-        leaveOrphan(head)
+      if not R.passOn(head) then
+        R.leaveOrphan(head)
         return
       end
-      head = headOf(key)
+      head = R.headOf(key)
     else
-      if owner then addTicket(owner, head, -1) end
-      head = shift(head)
+      if owner then R.addTicket(owner, head, -1) end
+      head = R.shift(head)
     end
   end
 end
 
 -- R1: removing the row is the death. Those of its tickets that stand further back are skipped when they come to the head.
-bury = function(row, inGoodOrder)
-  rows[row.epoch] = false
-  changedRows[row.epoch] = true
+function R.bury(row, inGoodOrder)
+  S.rows[row.epoch] = false
+  S.changedRows[row.epoch] = true
   if row.total == 0 then return end
-  local found = headsOf(row.epoch)
+  local found = R.headsOf(row.epoch)
   for _, head in ipairs(found) do
     -- A replica that leaves in good order does not count against its unfinished messages.
     if inGoodOrder and head.isMessage then head.fence = 0 end
   end
   for _, head in ipairs(found) do
-    if heads[head.key] == head then settle(head.key) end
+    if S.heads[head.key] == head then R.settle(head.key) end
   end
 end
 
 -- Takes an entry of row out, wherever it stands.
-local function remove(row, entry)
-  addTicket(row, entry, -1)
-  if entry.isMessage then dropBody(entry) end
-  if heads[entry.key] ~= entry then
-    removeWaiting(entry)
+function R.remove(row, entry)
+  R.addTicket(row, entry, -1)
+  if entry.isMessage then R.dropBody(entry) end
+  if S.heads[entry.key] ~= entry then
+    R.removeWaiting(entry)
     return
   end
-  unoffer(entry)
-  shift(entry)
-  settle(entry.key)
+  R.unoffer(entry)
+  R.shift(entry)
+  R.settle(entry.key)
 end
 
 -- Leaves a message in its place without an owner. At the head somebody is found at once.
-local function detach(row, entry)
-  addTicket(row, entry, -1)
-  local isHead = heads[entry.key] == entry
-  if isHead then unoffer(entry) end
+function R.detach(row, entry)
+  R.addTicket(row, entry, -1)
+  local isHead = S.heads[entry.key] == entry
+  if isHead then R.unoffer(entry) end
   entry.owner = 0
   if not isHead then
-    rewrite(entry)
+    R.rewrite(entry)
     return
   end
-  changedHeads[entry.key] = true
-  settle(entry.key)
+  S.changedHeads[entry.key] = true
+  R.settle(entry.key)
 end
 
 -- ── Operations ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- Buries the owner of the head if its lease is over, so that nobody queues behind the dead.
-local function clearWay(head)
-  local owner = rowOf(head.owner)
-  if not owner then settle(head.key)
-  elseif owner ~= me and isOver(owner) then bury(owner) end
+function R.clearWay(head)
+  local owner = R.rowOf(head.owner)
+  if not owner then R.settle(head.key)
+  elseif owner ~= S.me and R.isOver(owner) then R.bury(owner) end
 end
 
-local function enqueue(entry)
-  entry.seq = stamp()
-  entry.owner, entry.fence, entry.era, entry.batch = me.epoch, 0, 0, batch
-  me.total = me.total + 1
-  me.fresh = me.fresh + 1
-  local head = headOf(entry.key)
+function R.enqueue(entry)
+  entry.seq = R.stamp()
+  entry.owner, entry.fence, entry.era, entry.batch = S.me.epoch, 0, 0, S.batch
+  S.me.total = S.me.total + 1
+  S.me.fresh = S.me.fresh + 1
+  local head = R.headOf(entry.key)
   if head then
-    queue(head, entry)
-    fresh = entry
-    clearWay(head)
-    fresh = nil
+    R.queue(head, entry)
+    S.fresh = entry
+    R.clearWay(head)
+    S.fresh = nil
   else
-    setHead(entry.key, entry)
-    if quarantineMs == 0 then hold(entry) end
+    R.setHead(entry.key, entry)
+    if S.quarantineMs == 0 then R.hold(entry) end
   end
   return entry
 end
 
-local function tryTake(key)
-  if quarantineMs ~= 0 then return nil end
-  local head = headOf(key)
-  if head then clearWay(head) end
-  if headOf(key) then return nil end
-  return enqueue({ key = key })
+function R.tryTake(key)
+  if S.quarantineMs ~= 0 then return nil end
+  local head = R.headOf(key)
+  if head then R.clearWay(head) end
+  if R.headOf(key) then return nil end
+  return R.enqueue({ key = key })
 end
 
-local function accept(key, id, body, maxAttempts, dedupeMs)
+function R.accept(key, id, body, maxAttempts, dedupeMs)
   if id then
-    local name = nameOf(key, id)
-    local found = idOf(name)
+    local name = R.nameOf(key, id)
+    local found = R.idOf(name)
     if found == '' then return nil end
     if found then
       if unpackAs('>d', found) > now then return nil end
-      remembered = remembered - 1
+      S.remembered = S.remembered - 1
     end
-    setId(name, '')
+    R.setId(name, '')
   end
-  local entry = enqueue({
+  local entry = R.enqueue({
     key = key, isMessage = true, id = id, body = body, attempt = 1, maxAttempts = maxAttempts, dedupeMs = dedupeMs,
   })
-  newBodies[#newBodies + 1] = double(entry.seq)
-  newBodies[#newBodies + 1] = body
+  S.newBodies[#S.newBodies + 1] = R.double(entry.seq)
+  S.newBodies[#S.newBodies + 1] = body
   return entry
 end
 
 -- Frees a message's id, or remembers it for its time when the message is done.
-local function forget(entry, isDone)
+function R.forget(entry, isDone)
   if not entry.id then return end
-  local name = nameOf(entry.key, entry.id)
+  local name = R.nameOf(entry.key, entry.id)
   if not isDone then
-    setId(name, false)
+    R.setId(name, false)
     return
   end
-  count = count + 1
-  remembered = remembered + 1
-  setId(name, pack('>dd', now + entry.dedupeMs, count))
-  newlyFinished[#newlyFinished + 1] = double(count) .. name
+  S.count = S.count + 1
+  S.remembered = S.remembered + 1
+  R.setId(name, pack('>dd', now + entry.dedupeMs, S.count))
+  S.newlyFinished[#S.newlyFinished + 1] = R.double(S.count) .. name
 end
 
 -- The entry seq of key, if the caller owns it.
-local function mine(key, seq)
-  local head = headOf(key)
+function R.mine(key, seq)
+  local head = R.headOf(key)
   if not head then return nil end
   local entry = head
-  if head.seq ~= seq then entry = findWaiting(head, seq) end
-  return entry and entry.owner == me.epoch and entry or nil
+  if head.seq ~= seq then entry = R.findWaiting(head, seq) end
+  return entry and entry.owner == S.me.epoch and entry or nil
 end
 
 -- Ends messages that wait behind the head, whoever owns them: only the holder may, for nobody else runs here now.
-local function finishBehind(head, also)
+function R.finishBehind(head, also)
   sort(also)
   local found = {}
   for at, seq in ipairs(also) do
-    local entry = seq ~= also[at - 1] and seq ~= head.seq and findWaiting(head, seq)
+    local entry = seq ~= also[at - 1] and seq ~= head.seq and R.findWaiting(head, seq)
     if entry and entry.isMessage then found[#found + 1] = entry end
   end
   for _, entry in ipairs(found) do
-    local owner = rowOf(entry.owner)
-    if owner then addTicket(owner, entry, -1) end
-    removeWaiting(entry)
-    dropBody(entry)
-    forget(entry, true)
-    if owner and owner ~= me then push(owner, 'look ' .. digits(owner.epoch)) end
+    local owner = R.rowOf(entry.owner)
+    if owner then R.addTicket(owner, entry, -1) end
+    R.removeWaiting(entry)
+    R.dropBody(entry)
+    R.forget(entry, true)
+    if owner and owner ~= S.me then R.push(owner, 'look ' .. R.digits(owner.epoch)) end
   end
 end
 
 -- how: the small letters of apply. Returns the ticket when there was something to end with it, and it held its key.
-local function release(key, seq, how, reason, also)
-  local entry = mine(key, seq)
+function R.release(key, seq, how, reason, also)
+  local entry = R.mine(key, seq)
   if entry == nil then return nil end
   local heeded
-  if also and #also > 0 and heads[key] == entry and isGranted(entry) then
+  if also and #also > 0 and S.heads[key] == entry and R.isGranted(entry) then
     heeded = { seq = seq, fence = entry.fence }
-    finishBehind(entry, also)
+    R.finishBehind(entry, also)
   end
   if not entry.isMessage then
-    remove(me, entry)
+    R.remove(S.me, entry)
   elseif how == 'b' then
     entry.error = reason or entry.error
-    detach(me, entry)
+    R.detach(S.me, entry)
   elseif how == 'p' then
     entry.fence = 0
-    passing = entry
-    detach(me, entry)
-    passing = nil
+    S.passing = entry
+    R.detach(S.me, entry)
+    S.passing = nil
   else
-    forget(entry, how == 'd')
-    remove(me, entry)
+    R.forget(entry, how == 'd')
+    R.remove(S.me, entry)
   end
   return heeded
 end
 
-local function tellHolder(key, note)
-  local head = headOf(key)
-  if not head or not isGranted(head) then return nil end
-  local owner = rowOf(head.owner)
+function R.tellHolder(key, note)
+  local head = R.headOf(key)
+  if not head or not R.isGranted(head) then return nil end
+  local owner = R.rowOf(head.owner)
   if not owner or owner.replaced then return nil end
-  local list = notesOf(owner.epoch)
+  local list = R.notesOf(owner.epoch)
   if #list >= MOST_NOTES then return nil end
-  list[#list + 1] = { stamp(), key, head.seq, note }
-  setNotes(owner.epoch, list)
-  push(owner, 'look ' .. digits(owner.epoch))
+  list[#list + 1] = { R.stamp(), key, head.seq, note }
+  R.setNotes(owner.epoch, list)
+  R.push(owner, 'look ' .. R.digits(owner.epoch))
   return head
 end
 
 -- Takes a message out of those that are parked.
-local function unpark(key, seq)
-  local name = double(seq)
-  local raw = call('HGET', PARKED, name)
+function R.unpark(key, seq)
+  local name = R.double(seq)
+  local raw = call('HGET', KEY.parked, name)
   if not raw then return nil end
   local message = cmsgpack.unpack(raw)
   if message[1] ~= key then return nil end
-  call('HDEL', PARKED, name)
+  call('HDEL', KEY.parked, name)
   return message
 end
 
 -- Nobody owns it until it is the head.
-local function replay(key, seq, maxAttempts, dedupeMs)
-  local message = unpark(key, seq)
+function R.replay(key, seq, maxAttempts, dedupeMs)
+  local message = R.unpark(key, seq)
   if not message then return nil end
   local entry = {
-    key = key, seq = stamp(), owner = 0, fence = 0, era = 0, batch = 0, isMessage = true, id = message[2] or nil,
+    key = key, seq = R.stamp(), owner = 0, fence = 0, era = 0, batch = 0, isMessage = true, id = message[2] or nil,
     body = message[3], attempt = 1, maxAttempts = maxAttempts, dedupeMs = dedupeMs,
   }
-  newBodies[#newBodies + 1] = double(entry.seq)
-  newBodies[#newBodies + 1] = entry.body
+  S.newBodies[#S.newBodies + 1] = R.double(entry.seq)
+  S.newBodies[#S.newBodies + 1] = entry.body
   local taken = { seq = entry.seq, fence = 0 }
-  local head = headOf(key)
+  local head = R.headOf(key)
   if head then
-    queue(head, entry)
+    R.queue(head, entry)
   else
-    setHead(key, entry)
-    settle(key)
+    R.setHead(key, entry)
+    R.settle(key)
   end
   return taken
 end
 
-local function drop(key, seq)
-  local message = unpark(key, seq)
+function R.drop(key, seq)
+  local message = R.unpark(key, seq)
   if not message then return nil end
-  if message[2] then setId(nameOf(key, message[2]), false) end
+  if message[2] then R.setId(R.nameOf(key, message[2]), false) end
   return { seq = seq, fence = 0 }
 end
 `;
