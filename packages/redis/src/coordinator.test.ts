@@ -8,6 +8,7 @@ import {
 } from '@botmesh/core/testing';
 import { describe, test } from 'vitest';
 import { TestServer, whyNoMovingClock } from '../testing/lab.js';
+import type { Connection } from './clients/connection.js';
 import { openConnection } from './clients/open-connection.js';
 import { bear } from './lab.test-support.js';
 import { RedisStore } from './RedisStore.js';
@@ -46,9 +47,13 @@ const subject: ConformanceSubject = {
       shards,
       createStore: async (shard) => {
         // Connected before the start: dozens connect at once here, on a busy machine.
-        const opened = openConnection(options);
-        await opened;
-        const connection = new SharedConnection(() => opened);
+        let first: Promise<Connection> | undefined = openConnection(options);
+        await first;
+        const connection = new SharedConnection(() => {
+          const opening = first ?? openConnection(options);
+          first = undefined;
+          return opening;
+        });
         return new RedisStore({ connection, namespace: 'test', shard });
       },
       server: {

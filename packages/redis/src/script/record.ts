@@ -1,5 +1,8 @@
 /** The third part: the record as one step sees it. Parts are read when the step asks for them; `R.flush` writes them. */
 export const RECORD = String.raw`
+-- Declared anew: a function finds the latest of the variables around it soonest.
+local call, pack, unpackAs, sub, format = call, pack, unpackAs, sub, format
+
 -- The state of the step, and its rules.
 local S = {
   era = era, quarantineMs = quarantineMs, formatNumber = formatNumber, leaseMs = leaseMs, shards = shards,
@@ -20,7 +23,7 @@ local S = {
   fresh = nil, passing = nil,
   -- Greater fences were given in this step.
   stampBefore = last,
-  grants = {}, adopted = {}, parked = {},
+  grants = quickGrants, adopted = {}, parked = {},
 }
 local R = {}
 

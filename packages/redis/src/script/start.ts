@@ -35,6 +35,8 @@ else run = sub(run, 2) end
 local raws, changedRaws, ids, newBodies, goneBodies, newlyFinished = {}, {}, {}, {}, {}, {}
 local changedIds = {}
 local meshSet, meshGone, pushes, answer = {}, {}, {}, nil
+-- What the caller is granted beyond the results of its operations.
+local quickGrants = {}
 
 local function callMany(command, key, list)
   for from = 1, #list, 4000 do

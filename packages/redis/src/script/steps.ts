@@ -191,7 +191,9 @@ function R.runRest()
 end
 
 function R.storedAnswer(row)
-  if row.stored ~= '*' then return row.stored ~= '' and { row.stored } end
+  if row.stored == '' then return nil end
+  if sub(row.stored, 1, 1) == '=' then return cmsgpack.unpack(sub(row.stored, 2)) end
+  if row.stored ~= '*' then return { row.stored } end
   local stored = call('HGET', KEY.answers, ARGV[5])
   return stored and cmsgpack.unpack(stored)
 end
