@@ -7,3 +7,6 @@ export { ServerCluster, type ServerClusterOptions } from './lab/ServerCluster.js
 export { TestProxy, type Way } from './lab/TestProxy.js';
 export { type SavedData, TestServer, type TestServerOptions } from './lab/TestServer.js';
 export { pause, until } from './lab/until.js';
+
+/** Whether to run all that there is, and not only what every change pays for. */
+export const isLong = process.env.BOTMESH_LONG !== undefined;

@@ -46,7 +46,7 @@ export class IoredisDialer implements Dialer {
   async dial(onEnd: () => void): Promise<Link> {
     const client = await dialNode(this.#template, this.#settings, {}, onEnd);
     return {
-      send: ([name, ...args]) => client.call(name!, ...args),
+      send: (args) => call(client, args),
       homeOf: () => '',
       listen: (_home, events) => listen(this.#template, this.#settings, {}, events, 'subscribe'),
       destroy: () => client.disconnect(),
@@ -73,7 +73,7 @@ export class IoredisClusterDialer implements Dialer {
     const cluster = await this.#connect(onEnd);
     this.#remember(cluster);
     return {
-      send: ([name, ...args]) => cluster.call(name!, ...args),
+      send: (args) => call(cluster, args),
       homeOf: (channel) => homeOf(cluster, channel),
       listen: (home, events) => listen(anyNode(cluster), this.#settings, addressOf(home), events, 'ssubscribe'),
       destroy: () => {
@@ -95,7 +95,15 @@ export class IoredisClusterDialer implements Dialer {
       throw lastNodeError(first.error) ?? error;
     }
     whenEnded(cluster, onEnd);
+    await this.#connectNodes(cluster);
     return cluster;
+  }
+
+  /** A node that is not connected yet refuses all commands but the first. One that is silent is not waited for. */
+  async #connectNodes(cluster: IoredisCluster): Promise<void> {
+    const waiting = cluster.nodes('master').filter(({ status }) => status === 'wait');
+    const { timeoutMs } = this.#settings;
+    await Promise.allSettled(waiting.map((node) => within(timeoutMs, 'connecting', node.connect())));
   }
 
   #remember(cluster: IoredisCluster): void {
@@ -105,6 +113,11 @@ export class IoredisClusterDialer implements Dialer {
     // A cluster that has ended knows no nodes any more.
     if (seen.length > 0) this.#seen = seen;
   }
+}
+
+/** In capitals, older versions know no command's keys: a Cluster then asks any node, which may be the one that is down. */
+function call(client: Pick<IoredisClient, 'call'>, [name = '', ...args]: readonly string[]): Promise<unknown> {
+  return client.call(name.toLowerCase(), ...args);
 }
 
 /** What would break a promise, were it left as the user has it. */
@@ -135,7 +148,7 @@ function nodeSettings({ connectTimeoutMs }: DialSettings): object {
 }
 
 function clusterSettings(template: IoredisCluster, settings: DialSettings): object {
-  const { timeoutMs } = settings;
+  const { connectTimeoutMs } = settings;
   const redisOptions = template.options.redisOptions as object | undefined;
   const {
     enableOfflineQueue: _,
@@ -160,7 +173,8 @@ function clusterSettings(template: IoredisCluster, settings: DialSettings): obje
     retryDelayOnClusterDown: 0,
     retryDelayOnMoved: 0,
     retryDelayOnTryAgain: 20,
-    slotsRefreshTimeout: timeoutMs,
+    // Time for another node, when the first one is silent.
+    slotsRefreshTimeout: connectTimeoutMs / 3,
     redisOptions: { ...redisOptions, ...ofNodes },
   };
 }

@@ -7,6 +7,8 @@ export interface ServerClusterOptions {
   program?: Program;
   /** After how long without an answer a node counts as down. Default 1500. */
   nodeTimeoutMs?: number;
+  /** More lines of each node's configuration. */
+  config?: readonly string[];
 }
 
 const SLOTS = 16_384;
@@ -20,7 +22,7 @@ export class ServerCluster implements AsyncDisposable {
   private constructor() {}
 
   static async start(options: ServerClusterOptions = {}): Promise<ServerCluster> {
-    const { program = anyProgram(), nodeTimeoutMs = 1500 } = options;
+    const { config: more = [], program = anyProgram(), nodeTimeoutMs = 1500 } = options;
     const cluster = new ServerCluster();
     const config = (port: number) => [
       'cluster-enabled yes',
@@ -30,6 +32,7 @@ export class ServerCluster implements AsyncDisposable {
       'repl-diskless-sync-delay 0',
       // Until its first ping a replica counts as one that has nothing.
       'repl-ping-replica-period 1',
+      ...more,
     ];
     try {
       for (let n = 0; n < 2 * PRIMARIES; n++)
