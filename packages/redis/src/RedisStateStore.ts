@@ -61,7 +61,7 @@ export class RedisStateStore implements StateStore {
     checkConnectionOptions(wanted);
     if (!(timeoutMs > 0)) throw new ConfigError('timeoutMs: expected a number of milliseconds above 0.');
     this.#ttlMs = checkTtl(options.ttlMs);
-    this.#prefix = `${checkNamespace(options.namespace)}:state:`;
+    this.#prefix = `{${checkNamespace(options.namespace)}:state:`;
     this.#connection = new SharedConnection(() => openConnection(wanted));
   }
 
@@ -92,7 +92,8 @@ export class RedisStateStore implements StateStore {
   }
 
   #keyOf(key: string): string {
-    return this.#prefix + toWire(key);
+    // The key is all of the hash tag: states are spread over a Cluster.
+    return `${this.#prefix}${toWire(key)}}`;
   }
 }
 

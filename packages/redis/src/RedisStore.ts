@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type {
   ApplyAnswer,
   ApplyRequest,
@@ -15,11 +16,11 @@ import type {
   WaitingRequest,
 } from '@botmesh/core/spi';
 import { Reader, readApply, readBeat, readJoin, readPush } from './answers.js';
-import type { Script } from './clients/connection.js';
 import { view } from './inspect.js';
 import { tagOf } from './namespace.js';
 import { type Args, applyArgs, beatArgs, joinArgs, leaveArgs } from './requests.js';
 import type { SharedConnection } from './SharedConnection.js';
+import { StepCalls } from './StepCalls.js';
 import { keysOf, paceScript, stepScript, viewScript } from './script/scripts.js';
 import { toWire } from './text.js';
 
@@ -36,13 +37,18 @@ export class RedisStore implements Store {
   /** All keys of the shard have it, so they are in one slot of a Cluster. */
   readonly #tag: string;
   readonly #keys: readonly string[];
-  readonly #script: Script;
+  readonly #calls: StepCalls;
 
   constructor({ connection, namespace, shard }: RedisStoreOptions) {
     this.#connection = connection;
     this.#tag = tagOf(namespace, shard);
     this.#keys = keysOf(this.#tag);
-    this.#script = stepScript(this.#tag);
+    this.#calls = new StepCalls({
+      script: stepScript(this.#tag),
+      keys: this.#keys,
+      makeRun: randomUUID,
+      warn: (message) => process.emitWarning(message, { type: 'BotmeshWarning', code: 'redis-info' }),
+    });
   }
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
@@ -96,8 +102,7 @@ export class RedisStore implements Store {
 
   async #step(name: string, args: Args): Promise<unknown> {
     const connection = await this.#connection.get(this);
-    const publish = connection.isCluster ? 'SPUBLISH' : 'PUBLISH';
-    return connection.evalsha(this.#script, this.#keys, [name, '', publish, `${this.#tag}:push:`, ...args]);
+    return this.#calls.call(connection, name, [`${this.#tag}:push:`, ...args]);
   }
 
   async #view(...args: Args): Promise<unknown> {

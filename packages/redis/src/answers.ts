@@ -74,15 +74,21 @@ export function readApply(reply: unknown): ApplyAnswer {
  * waits, `-` nothing; else `seq` or `seq,fence`, counted from `base`.
  */
 function readResults(results: readonly string[], base: number): (Taken | null)[] {
-  if (results[0] === '') return [];
+  const taken: (Taken | null)[] = [];
   let last = base;
-  return results.map((result) => {
-    if (result === '-') return null;
-    if (result === '+') return { seq: (last += 1), fence: (last += 1) };
-    if (result === '~') return { seq: (last += 1), fence: 0 };
-    const [seq = 0, fence] = result.split(',').map(Number);
-    return { seq: base + seq, fence: fence === undefined ? 0 : base + fence };
-  });
+  for (const result of results) {
+    if (result === '+') taken.push({ seq: last + 1, fence: last + 2 });
+    else if (result === '~') taken.push({ seq: last + 1, fence: 0 });
+    else if (result !== '') taken.push(result === '-' ? null : readTaken(result, base));
+    if (result === '+') last += 2;
+    else if (result === '~') last += 1;
+  }
+  return taken;
+}
+
+function readTaken(result: string, base: number): Taken {
+  const [seq = 0, fence] = result.split(',').map(Number);
+  return { seq: base + seq, fence: fence === undefined ? 0 : base + fence };
 }
 
 export function readBeat(reply: unknown, { view }: BeatRequest): BeatAnswer {

@@ -31,12 +31,12 @@ describe('redis state', () => {
   test('a state with a time to live goes after it, and each save begins it anew', async () => {
     const store = new RedisStateStore({ url: server.url, namespace: 'ttl', ttlMs: 60_000 });
     await store.save('k', 1, 1);
-    await server.ask('PEXPIRE', 'ttl:state:k', '5000');
+    await server.ask('PEXPIRE', '{ttl:state:k}', '5000');
 
     await store.save('k', 2, 2);
-    expect(Number(await server.ask('PTTL', 'ttl:state:k'))).toBeGreaterThan(50_000);
+    expect(Number(await server.ask('PTTL', '{ttl:state:k}'))).toBeGreaterThan(50_000);
 
-    await server.ask('PEXPIRE', 'ttl:state:k', '1');
+    await server.ask('PEXPIRE', '{ttl:state:k}', '1');
     await expect.poll(() => store.load('k')).toBeNull();
     await store.close();
   });
