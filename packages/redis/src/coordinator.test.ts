@@ -8,9 +8,9 @@ import {
 } from '@botmesh/core/testing';
 import { describe, test } from 'vitest';
 import { TestServer, whyNoMovingClock } from '../testing/lab.js';
+import { bear } from '../testing/stores.js';
 import type { Connection } from './clients/connection.js';
 import { openConnection } from './clients/open-connection.js';
-import { bear } from './lab.test-support.js';
 import { RedisStore } from './RedisStore.js';
 import { SharedConnection } from './SharedConnection.js';
 

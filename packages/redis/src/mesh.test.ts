@@ -2,9 +2,9 @@ import { EventEmitter } from 'node:events';
 import type { Adoption } from '@botmesh/core/spi';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ServerCluster, TestServer, type TestServerOptions, until } from '../testing/lab.js';
+import { bear } from '../testing/stores.js';
 import { openConnection } from './clients/open-connection.js';
 import { RedisCoordinator, type RedisCoordinatorOptions } from './index.js';
-import { bear } from './lab.test-support.js';
 import { RedisStore } from './RedisStore.js';
 import { SharedConnection } from './SharedConnection.js';
 

@@ -1,12 +1,12 @@
 // For the tests of this package: stores on a server whose time and identity are told instead of asked.
 import { createHash, randomUUID } from 'node:crypto';
 import type { StoreLab } from '@botmesh/core/testing';
-import type { TestServer } from '../testing/lab.js';
-import type { Connection, Script } from './clients/connection.js';
-import { tagOf } from './namespace.js';
-import { RedisStore } from './RedisStore.js';
-import { SharedConnection } from './SharedConnection.js';
-import { keysOf } from './script/scripts.js';
+import type { Connection, Script } from '../src/clients/connection.js';
+import { tagOf } from '../src/namespace.js';
+import { RedisStore } from '../src/RedisStore.js';
+import { SharedConnection } from '../src/SharedConnection.js';
+import { keysOf } from '../src/script/scripts.js';
+import type { TestServer } from './lab.js';
 
 const BIRTH = `
 local run = ARGV[1] or string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
