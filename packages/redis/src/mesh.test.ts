@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import type { Adoption } from '@botmesh/core/spi';
+import type { Adoption, BeatRequest, Op } from '@botmesh/core/spi';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ServerCluster, TestServer, type TestServerOptions, until } from '../testing/lab.js';
 import { bear } from '../testing/stores.js';
@@ -42,6 +42,11 @@ async function step(url: string): Promise<{ store: RedisStore; epoch: number }> 
   const answer = await store.join(request);
   if (answer.kind !== 'joined') throw new Error(`It was ${answer.kind}.`);
   return { store, epoch: answer.epoch };
+}
+
+function beatOf(epoch: number): BeatRequest {
+  const rest = { era: 0, watchedMs: 0, seen: 0, adopts: true, answered: 0, heard: 0, view: [] };
+  return { epoch, instance: 'i', beat: 1, ...rest };
 }
 
 describe('a mesh on one server', () => {
@@ -126,17 +131,23 @@ describe('a mesh on one server', () => {
     expect(back).toEqual(texts.map((text) => ({ key: text, id: text, body: text })));
   });
 
-  test('a full server refuses a batch whole, and takes it when there is room again', async () => {
+  test('a full server takes heartbeats and releases, refuses other batches whole, and takes them when there is room again', async () => {
     const server = await serve({ config: ['maxmemory-policy noeviction'] });
     const { store, epoch } = await step(server.url);
-    const ops = ['a', 'b', 'c'].map((key) => ({ op: 'reserve', key }) as const);
+    const apply = (batch: number, ...ops: Op[]) => store.apply({ epoch, instance: 'i', batch, ops });
+    const held = await apply(1, { op: 'reserve', key: 'held' });
+    if (held.kind !== 'applied') throw new Error(held.kind);
+    const reserves = ['a', 'b', 'c'].map((key) => ({ op: 'reserve', key }) as const);
     await server.ask('CONFIG', 'SET', 'maxmemory', '1');
 
-    await expect(store.apply({ epoch, instance: 'i', batch: 1, ops })).rejects.toMatchObject({ code: 'unavailable' });
+    const released = await apply(2, { op: 'release', key: 'held', seq: held.results[0]!.seq, how: 'done' });
+    await expect(apply(3, ...reserves)).rejects.toMatchObject({ code: 'unavailable' });
+    const alive = await store.beat({ ...beatOf(epoch), answered: 2 });
     await server.ask('CONFIG', 'SET', 'maxmemory', '0');
-    expect((await store.inspect()).queues).toEqual([]);
-    const answer = await store.apply({ epoch, instance: 'i', batch: 1, ops });
+    const { queues } = await store.inspect();
+    const answer = await apply(3, ...reserves);
 
+    expect([released.kind, alive.kind, queues]).toEqual(['applied', 'alive', []]);
     expect(answer.kind === 'applied' && answer.results.map((taken) => taken!.fence > 0)).toEqual([true, true, true]);
   });
 });
