@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +11,9 @@ export type Connect =
   | { readonly library: 'ioredis' | 'redis'; readonly port: number }
   | { readonly ports: readonly number[] }
   | { readonly sentinels: readonly { host: string; port: number }[]; readonly group: string };
+
+/** What to put before a replica's command, such as the network it is to run in. */
+export type Wrap = readonly string[];
 
 export interface FleetOptions {
   readonly seed: number;
@@ -58,7 +61,7 @@ export class Fleet implements AsyncDisposable {
   }
 
   /** Resolves when the replica has joined. */
-  async start(connect: Connect): Promise<Replica> {
+  async start(connect: Connect, wrap: Wrap = []): Promise<Replica> {
     const { keys = 4, leaseMs, seed, shards = 1, forgets = false } = this.#options;
     const number = ++this.#starts;
     const name = `r${number}`;
@@ -74,8 +77,8 @@ export class Fleet implements AsyncDisposable {
       keys: Array.from({ length: keys }, (_, n) => `chat${n}`),
       history: join(this.#folder, `${name}.jsonl`),
     };
-    const child = fork(PROGRAM, [JSON.stringify(told)], {
-      execArgv: [],
+    const [command, ...args] = [...wrap, process.execPath, PROGRAM, JSON.stringify(told)];
+    const child = spawn(command!, args, {
       // The servers of the lab give reason for every warning there is.
       env: { ...process.env, NODE_NO_WARNINGS: '1' },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { type AddressInfo, createServer } from 'node:net';
 import { Redis } from 'ioredis';
 import { Redis as Redis6 } from 'ioredis6';
 import { Redis as Valkey } from 'iovalkey';
@@ -146,6 +147,32 @@ const withSentinels: [string, typeof Redis][] = [
   ['ioredis 6', Redis6 as unknown as typeof Redis],
   ['iovalkey', Valkey as unknown as typeof Redis],
 ];
+describe('behind Sentinels', () => {
+  let set: SentinelSet;
+  beforeAll(async () => {
+    set = await SentinelSet.start();
+  }, 60_000);
+  afterAll(() => set[Symbol.asyncDispose]());
+
+  test.each(withSentinels)('%s passes by one that is silent', async (name, Client) => {
+    const silent = createServer(() => {});
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const { port } = silent.address() as AddressInfo;
+    const user = new Client({
+      sentinels: [{ host: '127.0.0.1', port }, ...set.sentinels],
+      name: SENTINEL_GROUP,
+      lazyConnect: true,
+    });
+
+    const connection = await connect({ client: user });
+    await connection.subscribe('news', () => {});
+
+    expect(await connection.evalsha(COUNT, [name], [])).toBe(1);
+    await connection.close();
+    silent.close();
+  });
+});
+
 test.concurrent.each(isLong ? withSentinels : withSentinels.slice(0, 1))(
   'with Sentinels, %s follows a failover',
   { timeout: 90_000 },

@@ -35,6 +35,8 @@ export class IoredisDialer implements Dialer {
   readonly where: string;
   readonly #template: IoredisClient;
   readonly #settings: DialSettings;
+  /** Which Sentinel is asked first: the one that answered last. */
+  #firstSentinel = 0;
 
   constructor(template: IoredisClient, settings: DialSettings) {
     const { name, sentinels } = template.options;
@@ -44,13 +46,32 @@ export class IoredisDialer implements Dialer {
   }
 
   async dial(onEnd: () => void): Promise<Link> {
-    const client = await dialNode(this.#template, this.#settings, {}, onEnd);
+    const client = await this.#withSentinels((sentinels) => dialNode(this.#template, this.#settings, sentinels, onEnd));
     return {
       send: (args) => call(client, args),
       homeOf: () => '',
-      listen: (_home, events) => listen(this.#template, this.#settings, {}, events, 'subscribe'),
+      listen: (_home, events) =>
+        this.#withSentinels((sentinels) => listen(this.#template, this.#settings, sentinels, events, 'subscribe')),
       destroy: () => client.disconnect(),
     };
+  }
+
+  /** Begins with another Sentinel each time until one has led somewhere: a silent one uses up the time of a whole try. */
+  async #withSentinels<T>(dial: (settings: object) => Promise<T>): Promise<T> {
+    const { sentinels } = this.#template.options;
+    if (!Array.isArray(sentinels)) return dial({});
+    const first = this.#firstSentinel;
+    try {
+      return await dial({
+        sentinels: [...(sentinels as unknown[]).slice(first), ...(sentinels as unknown[]).slice(0, first)],
+        // Time for a second one in the same try.
+        connectTimeout: this.#settings.connectTimeoutMs / 3,
+        sentinelCommandTimeout: this.#settings.connectTimeoutMs / 3,
+      });
+    } catch (error) {
+      this.#firstSentinel = (first + 1) % sentinels.length;
+      throw error;
+    }
   }
 }
 
