@@ -16,7 +16,7 @@ import { SharedConnection } from './SharedConnection.js';
 
 const LEASE_MS = 3_000;
 /** As many servers at once as two cores can run in time. */
-const MOST_MESHES = 8;
+const MOST_MESHES = 6;
 const hasClock = whyNoMovingClock() === undefined;
 
 let meshes = 0;

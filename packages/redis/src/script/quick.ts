@@ -60,8 +60,13 @@ if isQuick then
   local eraAndBatch = pack('>d', era) .. batch
   local rowsByOwner = {}
 
+  -- Entries stay packed here, as record.ts packs them. A head is its flags in byte 1, seq from 2, owner from 10, fence from
+  -- 18, era from 26, batch from 34; of a message, attempt from 42, attempts allowed from 50, time to remember from 58, the
+  -- length of its id from 66, its id from 70. What waits is key, seq, owner, batch, flags and message. Flags: 1 somebody
+  -- waits behind, 2 offered, 4 a message, 8 it has an id, 16 it was returned with a reason.
   while nextOp <= #letters do
     local letter, key = sub(letters, nextOp, nextOp), ARGV[8 + nextOp]
+    -- isFree: whether this part may do it. Nothing is changed before that is known.
     local raw, result, isFree = raws[key], nil, true
     local flags = raw and string.byte(raw)
 
@@ -69,10 +74,9 @@ if isQuick then
       local behind, nextRow
       if not raw then
         result = '-'
-      elseif flags ~= 0 and flags ~= 1 and (flags % 2 == 1 and flags - 1 or flags) % 8 ~= 4 then
-        isFree = false
-      elseif flags > 15 or (flags > 1 and letter ~= 'd' and letter ~= 'w')
+      elseif flags > 15 or flags % 4 > 1 or (flags > 1 and letter ~= 'd' and letter ~= 'w')
         or sub(raw, 2, 17) ~= pack('>d', tonumber(ARGV[nextArg])) .. owner then
+        -- Offered or returned before, to be passed on, or no head of the caller's.
         isFree = false
       elseif flags % 2 == 1 then
         -- Who is next has to be alive: else it is the rules' business.
