@@ -1,0 +1,2 @@
+export { RedisCoordinator, type RedisCoordinatorOptions } from './RedisCoordinator.js';
+export { RedisStateStore, type RedisStateStoreOptions } from './RedisStateStore.js';
