@@ -136,8 +136,9 @@ describe.concurrent.each(programs)('on $name', (program) => {
     const old = cluster.servers[0]!;
     const frozenAt = nowMs();
     await old.freeze();
-    await cluster.failedOver(old);
+    await pause(200);
     fleet.lostData(frozenAt - 1000);
+    await cluster.failedOver(old);
     old.thaw();
 
     await expectSound(fleet);
