@@ -12,7 +12,7 @@ export interface Program {
 }
 
 /** Where `scripts/servers.sh` unpacks what is not installed, a folder for each suite. */
-const UNPACKED = fileURLToPath(new URL('../../../../node_modules/.cache/botmesh/servers', import.meta.url));
+const UNPACKED = fileURLToPath(new URL('../../../../.servers', import.meta.url));
 
 let found: readonly Program[] | undefined;
 
