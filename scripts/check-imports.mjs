@@ -57,7 +57,8 @@ const CHANCE_AND_TIME = new Set([
   'globalThis.setInterval',
 ]);
 
-const isTest = (file) => file.endsWith('.test.ts');
+/** A package's `testing/` folder is for its tests alone, and is not published. */
+const isTest = (file) => file.endsWith('.test.ts') || /^packages\/[^/]+\/testing\//.test(file);
 const startsWithAny = (path, prefixes) => prefixes.some((prefix) => path.startsWith(prefix));
 
 /**

@@ -12,8 +12,8 @@ export function warnings(options: BotOptions): string[] {
       `botmesh: WARNING: ${provider.name} receives by webhook, but the coordinator is in this process's memory. Behind ` +
         'several replicas the messages of one chat are handled at the same time and out of order, redeliveries are ' +
         'handled twice, state differs from replica to replica, and messages are lost with their process. Pass a shared ' +
-        'coordinator before you run more than one: SqliteCoordinator of @botmesh/sqlite for several processes of one ' +
-        'host, one of your own (docs/write-a-backend.md) for several hosts.',
+        'coordinator before you run more than one: RedisCoordinator of @botmesh/redis, SqliteCoordinator of ' +
+        '@botmesh/sqlite for several processes of one host, or one of your own (docs/write-a-backend.md).',
     ];
   }
   if (coordinator === undefined) {

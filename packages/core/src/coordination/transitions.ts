@@ -3,7 +3,19 @@
  * Every backend makes these steps in its own language; the differential runner holds it to the answers given here.
  */
 import { run } from './record/operations.js';
-import { ADOPT_SHARE, bury, detach, headOf, hold, isGranted, offer, push, remove, settle } from './record/queues.js';
+import {
+  ADOPT_SHARE,
+  bury,
+  detach,
+  headOf,
+  hold,
+  inPlaces,
+  isGranted,
+  offer,
+  push,
+  remove,
+  settle,
+} from './record/queues.js';
 import type { Entry, Ledger, Moment, Outgoing, Row } from './record/record.js';
 import { admit, begin, configOf, isOver, noteSeen, type Step, stamp, startEra } from './record/step.js';
 import type {
@@ -251,7 +263,7 @@ function compareView(step: Step, me: Row, request: BeatRequest): Grant[] {
   }
   // As a rule the caller knows all it has: nothing to disown.
   if (listed.size === me.tickets.size) return lost;
-  for (const entry of [...me.tickets.values()]) {
+  for (const entry of inPlaces(me)) {
     if (listed.has(entry.seq) || entry.offered || entry.batch > request.answered) continue;
     disown(step, me, entry);
   }
@@ -300,7 +312,7 @@ function lookAround(step: Step, me: Row, answered: number, mayHaveOffers: boolea
 
 /** Nobody listens there any more: what was offered and never heard of goes to somebody else, its attempt not begun. */
 function takeOffersBack(step: Step, me: Row, answered: number): void {
-  for (const entry of [...me.tickets.values()]) {
+  for (const entry of inPlaces(me)) {
     if (!entry.offered || entry.batch > answered) continue;
     entry.fence = 0;
     entry.offered = false;

@@ -126,11 +126,15 @@ export function takeOut(step: Step, entry: Entry): void {
 export function bury(step: Step, row: Row): void {
   const { record } = step;
   record.live.delete(row.epoch);
-  // In the order of their places, so that every store hands the same message to the same replica.
-  for (const entry of [...row.tickets.values()].sort((a, b) => a.seq - b.seq)) {
+  for (const entry of inPlaces(row)) {
     // Those further back are skipped when they come to the head.
     if (headOf(step, entry.key) === entry) settle(step, entry.key);
   }
+}
+
+/** The tickets of a row in the order of their places, so that every store hands the same message to the same replica. */
+export function inPlaces(row: Row): Entry[] {
+  return [...row.tickets.values()].sort((a, b) => a.seq - b.seq);
 }
 
 export function push(step: Step, to: Row, what: Push): void {

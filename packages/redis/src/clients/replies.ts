@@ -1,0 +1,58 @@
+import { CoordinationUnavailableError } from '@botmesh/core/spi';
+
+/** The server answers, but it is not (or not yet, or no longer) the one to talk to: connect anew. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  READONLY: 'it is a replica now',
+  LOADING: 'it is reading its data from disk',
+  MASTERDOWN: 'it is a replica that has lost its primary',
+  CLUSTERDOWN: 'its cluster is not whole',
+  NOAUTH: 'it wants a login',
+  WRONGPASS: 'it refuses the login',
+};
+
+/** The server cannot do it now, and connecting anew would not help. */
+const NOT_NOW: Readonly<Record<string, string>> = {
+  NOREPLICAS: 'it has fewer replicas than min-replicas-to-write asks for',
+  BUSY: 'another script runs for long',
+  OOM: 'its memory is used up, and maxmemory-policy is noeviction: give it more memory',
+  MISCONF: 'it cannot write to its disk, and refuses writes until it can',
+  TRYAGAIN: 'a slot is being moved',
+  MOVED: 'a slot has moved, and the client was sent on too often',
+  ASK: 'a slot is being moved, and the client was sent on too often',
+};
+
+/** The code of an error that the server replied, such as `READONLY`; undefined for errors of client and network. */
+export function replyCode(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  // Before Redis 7, what a command in a script replied stands inside the script's own error.
+  const inScript = /: -([A-Z]{2,}) /.exec(error.message)?.[1];
+  return inScript ?? /^([A-Z]{2,})(?: |$)/.exec(error.message)?.[1];
+}
+
+export interface Judgement {
+  readonly error: unknown;
+  /** Whether the connection is of no use any more. */
+  readonly isLinkBroken: boolean;
+}
+
+/** What a failed call means: whether to connect anew, and what to tell the caller. */
+export function judge(where: string, cause: unknown): Judgement {
+  const code = replyCode(cause);
+  if (code === undefined) {
+    const found = cause instanceof Error ? cause.message : String(cause);
+    return { error: unavailable(`No answer from ${where}: ${found}.`, cause), isLinkBroken: true };
+  }
+  const elsewhere = ELSEWHERE[code];
+  if (elsewhere !== undefined) return { error: refused(where, code, elsewhere, cause), isLinkBroken: true };
+  const notNow = NOT_NOW[code];
+  if (notNow !== undefined) return { error: refused(where, code, notNow, cause), isLinkBroken: false };
+  return { error: cause, isLinkBroken: false };
+}
+
+export function unavailable(message: string, cause?: unknown): CoordinationUnavailableError {
+  return new CoordinationUnavailableError('unavailable', message, { cause });
+}
+
+function refused(where: string, code: string, why: string, cause: unknown): CoordinationUnavailableError {
+  return unavailable(`${where} answered ${code}: ${why}.`, cause);
+}

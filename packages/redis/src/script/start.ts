@@ -1,0 +1,64 @@
+/** The first part of the steps' script: the moment, the server, and what of the mesh every step needs. */
+export const START = `
+local call, pack, unpackAs = redis.call, struct.pack, struct.unpack
+local sub, format, floor, sort = string.sub, string.format, math.floor, table.sort
+
+local step = ARGV[1]
+local time = call('TIME')
+local now = time[1] * 1000 + floor(time[2] / 1000)
+
+-- The mesh, its counters, the caller's row, its batch and the answer to that.
+local known
+if step == 'join' or step == 'view' then known = call('HMGET', KEY.mesh, '#', '@')
+else known = call('HMGET', KEY.mesh, '#', '@', 'r' .. ARGV[5], 'b' .. ARGV[5]) end
+
+-- Of one life of the data; leaseMs is 0 before the first join.
+local era, quarantineMs, formatNumber, leaseMs, shards, storedRun = 0, 0, 0, 0, 0, false
+if known[1] then
+  era, quarantineMs, formatNumber, leaseMs, shards = unpackAs('>ddddd', known[1])
+  storedRun = sub(known[1], 41)
+end
+-- The last stamp given; the last number given to a finished or orphaned one; how many finished ids are remembered.
+local last, count, remembered = 0, 0, 0
+if known[2] then last, count, remembered = unpackAs('>ddd', known[2]) end
+
+-- Whose data this is: asked of the server itself, unless the client says that it may not be asked.
+local run = ARGV[2]
+if run == '' then
+  local info = call('INFO', 'server')
+  local at = string.find(info, 'run_id:', 1, true)
+  run = sub(info, at + 7, at + 46)
+elseif sub(run, 1, 1) == '=' and storedRun then run = storedRun
+else run = sub(run, 2) end
+
+-- What a step has read and changed.
+local raws, changedRaws, ids, newBodies, goneBodies, newlyFinished = {}, {}, {}, {}, {}, {}
+local changedIds = {}
+local meshSet, meshGone, pushes, answer = {}, {}, {}, nil
+-- What the caller is granted beyond the results of its operations.
+local quickGrants = {}
+
+local function callMany(command, key, list)
+  for from = 1, #list, 4000 do
+    local to = from + 3999
+    if to > #list then to = #list end
+    call(command, key, unpack(list, from, to))
+  end
+end
+
+-- changed: names of fields, valueOf their values; false is deleted.
+local function writeFields(key, changed, valueOf)
+  local set, gone = {}, {}
+  for name in pairs(changed) do
+    local value = valueOf[name]
+    if value then
+      set[#set + 1] = name
+      set[#set + 1] = value
+    else
+      gone[#gone + 1] = name
+    end
+  end
+  if #set > 0 then callMany('HSET', key, set) end
+  if #gone > 0 then callMany('HDEL', key, gone) end
+end
+`;
