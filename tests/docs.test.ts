@@ -397,8 +397,7 @@ describe('packages/core/README.md', () => {
     const explained = [...table.matchAll(/^\| `(\w+)`/gm)].map(([, option]) => option);
 
     expect(explained.length).toBeGreaterThan(0);
-    // Where time comes from is for tests.
-    expect(new Set(explained)).toEqual(new Set(options.filter((option) => option !== 'clock')));
+    expect(new Set(explained)).toEqual(new Set(options));
   });
 });
 
