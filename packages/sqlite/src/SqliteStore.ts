@@ -70,7 +70,8 @@ export class SqliteStore implements Store {
   readonly #time: () => HostTime;
   readonly #makeWire: () => Wire;
   readonly #own: ProcessIdentity = ownIdentity();
-  readonly #boot = bootId();
+  /** Undefined until it could be read. */
+  #boot: string | undefined;
   readonly #presence: Presence;
   readonly #subscribers = new Map<string, Subscriber>();
   /** Only sends. */
@@ -216,7 +217,10 @@ export class SqliteStore implements Store {
 
   // ── Steps ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #step<Answer>(run: Run<Answer>): Promise<Answer> {
+  async #step<Answer>(run: Run<Answer>): Promise<Answer> {
+    this.#told(() => {
+      this.#boot ??= bootId();
+    });
     return this.#connection.use((file) => this.#transact(file, run));
   }
 
