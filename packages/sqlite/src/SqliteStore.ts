@@ -3,6 +3,8 @@ import {
   type ApplyRequest,
   type BeatAnswer,
   type BeatRequest,
+  ConfigError,
+  isClockSane,
   type JoinAnswer,
   type JoinRequest,
   type LeaveRequest,
@@ -102,6 +104,7 @@ export class SqliteStore implements Store {
     if (answer.kind !== 'joined') return answer;
     this.#refusal = undefined;
     this.#seated.add(instance);
+    demandSaneClock(this.#time().wallMs);
     this.#told(() => this.#presence.write(instance, true));
     void this.#presence.sweep();
     this.#subscribers.get(instance)?.waiting.begin(answer.epoch, answer.era);
@@ -360,4 +363,12 @@ function seats({ sql }: OpenFile): { epoch: number; instance: string; process: P
     instance: row.instance as string,
     process: JSON.parse(row.process as string) as ProcessIdentity,
   }));
+/** The stamps of one whose clock is far off would not rise with the others' clocks. Nobody else is disturbed by it. */
+function demandSaneClock(wallMs: number): void {
+  if (isClockSane(wallMs)) return;
+  const date = new Date(wallMs);
+  const shown = Number.isNaN(date.getTime()) ? String(wallMs) : `the year ${date.getUTCFullYear()}`;
+  throw new ConfigError(`SQLite: the host's clock shows ${shown}. Set it: stamps are made of it, up to the year 2112.`);
+}
+
 }

@@ -17,7 +17,7 @@ import {
   settle,
 } from './record/queues.js';
 import type { Entry, Ledger, Moment, Outgoing, Row } from './record/record.js';
-import { admit, begin, configOf, isOver, noteSeen, type Step, stamp, startEra } from './record/step.js';
+import { admit, begin, configOf, isOver, noteSeen, type Step, stamp, startEra, wallOf } from './record/step.js';
 import type {
   ApplyAnswer,
   ApplyRequest,
@@ -363,7 +363,7 @@ export function waiting(record: Ledger, { key, seq, limit }: WaitingRequest): Wa
 /** A generic cell rate: slots `costMs` apart, by the clock of the stamps. No lease hangs on it. */
 export function pace(record: Ledger, request: PaceRequest, moment: Moment): PaceAnswer {
   const { name, costMs, burstMs, pauseMs } = request;
-  const wallMs = moment.wallMs ?? moment.nowMs;
+  const wallMs = wallOf(record, moment);
   const latestMs = wallMs + LONGEST_PACE_MS;
   const untilMs = Math.min(Math.max(record.paces.get(name) ?? 0, wallMs), latestMs);
   const nextMs = pauseMs > 0 ? Math.max(untilMs, wallMs + pauseMs + burstMs) : untilMs;

@@ -25,7 +25,7 @@ if step == 'apply' then
     for at = from, stop do raws[ARGV[at]] = found[at - from + 1] end
   end
   base = last
-  if base < now * 1000 - 1 then base = now * 1000 - 1 end
+  if base < clock - 1 then base = clock - 1 end
   lastTold, stampAt = base, base
   -- Only where nothing but the batch is to be judged: the server is the same, nothing is in quarantine, the caller is
   -- known, proven and not replaced, and the batch is new.
