@@ -12,6 +12,7 @@ import {
   type Outgoing,
   type PaceAnswer,
   type PaceRequest,
+  type ParkedNotice,
   type Push,
   type Store,
   type StoreView,
@@ -83,6 +84,10 @@ export class SqliteStore implements Store {
   /** Why the last batch could not be written. */
   #refusal: Error | undefined;
   readonly #looks: boolean;
+  /** What was parked by deaths that were noticed here, and that the next heartbeat from here tells of. */
+  #untold: ParkedNotice[] = [];
+  /** The same of the transaction under way, which may yet be rolled back. */
+  #parkedNow: ParkedNotice[] = [];
   #isClosed = false;
 
   constructor(options: SqliteStoreOptions) {
@@ -99,12 +104,12 @@ export class SqliteStore implements Store {
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
     const { instance, config } = request;
+    demandSaneClock(this.#time().wallMs);
     this.#connection.busyLimitMs = Math.min(LONGEST_BUSY_MS, config.leaseMs / 24);
     const answer = await this.#step((ledger, moment, pushes) => transitions.join(ledger, request, moment, pushes));
     if (answer.kind !== 'joined') return answer;
     this.#refusal = undefined;
     this.#seated.add(instance);
-    demandSaneClock(this.#time().wallMs);
     this.#told(() => this.#presence.write(instance, true));
     void this.#presence.sweep();
     this.#subscribers.get(instance)?.waiting.begin(answer.epoch, answer.era);
@@ -133,7 +138,7 @@ export class SqliteStore implements Store {
     this.#checkpoint(request.epoch);
     // It may have been removed with everything else.
     if (!this.#presence.isNoted(instance)) this.#told(() => this.#presence.write(instance, this.#seated.has(instance)));
-    return answer;
+    return answer.kind === 'alive' ? transitions.telling(answer, this.#untold.splice(0)) : answer;
   }
 
   async leave(request: LeaveRequest): Promise<void> {
@@ -253,6 +258,7 @@ export class SqliteStore implements Store {
 
   #transact<Answer>(file: OpenFile, run: Run<Answer>): Answer {
     const pushes: Outgoing[] = [];
+    this.#parkedNow = [];
     file.sql.run('BEGIN IMMEDIATE');
     let answer: Answer;
     try {
@@ -268,6 +274,7 @@ export class SqliteStore implements Store {
       rollBack(file.database);
       throw error;
     }
+    this.#untold.push(...this.#parkedNow);
     for (const { instance: to, push } of pushes) this.#send(to, push);
     return answer;
   }
@@ -279,7 +286,7 @@ export class SqliteStore implements Store {
   #noticeStart(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
     if (ledger.run === moment.run || this.#seated.size > 0 || this.#presence.hasAny()) return;
     ledger.run = moment.run;
-    for (const { epoch } of ledger.live.values()) transitions.kill(ledger, epoch, moment, pushes);
+    for (const { epoch } of ledger.live.values()) this.#kill(ledger, epoch, moment, pushes);
   }
 
   // ── Pushes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -339,9 +346,13 @@ export class SqliteStore implements Store {
     for (const { epoch, instance, process } of seats(file)) {
       if (process.pid !== this.#own.pid) warnOfOldLibrary(file.version);
       if (!hasEnded(process, this.#own)) continue;
-      transitions.kill(ledger, epoch, moment, pushes);
+      this.#kill(ledger, epoch, moment, pushes);
       this.#presence.forget(instance);
     }
+  }
+
+  #kill(ledger: SqliteLedger, epoch: number, moment: Moment, pushes: Outgoing[]): void {
+    this.#parkedNow.push(...transitions.kill(ledger, epoch, moment, pushes));
   }
 
   /** The eldest alone writes the log back into the file. */
@@ -350,6 +361,14 @@ export class SqliteStore implements Store {
     const eldest = file?.sql.get('SELECT min(epoch) AS eldest FROM replica')?.eldest;
     file?.database.exec(`PRAGMA wal_autocheckpoint = ${eldest === epoch ? LOG_PAGES : 0}`);
   }
+}
+
+/** The stamps of one whose clock is far off would not rise with the others' clocks. Nobody else is disturbed by it. */
+function demandSaneClock(wallMs: number): void {
+  if (isClockSane(wallMs)) return;
+  const date = new Date(wallMs);
+  const shown = Number.isNaN(date.getTime()) ? String(wallMs) : `the year ${date.getUTCFullYear()}`;
+  throw new ConfigError(`SQLite: the host's clock shows ${shown}. Set it: stamps are made of it, up to the year 2112.`);
 }
 
 /** The host's monotonic clock is common to all its processes. */
@@ -363,12 +382,4 @@ function seats({ sql }: OpenFile): { epoch: number; instance: string; process: P
     instance: row.instance as string,
     process: JSON.parse(row.process as string) as ProcessIdentity,
   }));
-/** The stamps of one whose clock is far off would not rise with the others' clocks. Nobody else is disturbed by it. */
-function demandSaneClock(wallMs: number): void {
-  if (isClockSane(wallMs)) return;
-  const date = new Date(wallMs);
-  const shown = Number.isNaN(date.getTime()) ? String(wallMs) : `the year ${date.getUTCFullYear()}`;
-  throw new ConfigError(`SQLite: the host's clock shows ${shown}. Set it: stamps are made of it, up to the year 2112.`);
-}
-
 }

@@ -18,6 +18,7 @@ import type {
   News,
   Note,
   Op,
+  ParkedNotice,
   Push,
   Store,
   Taken,
@@ -190,6 +191,7 @@ export class Seat {
     if (joined instanceof Error) return joined;
     const { answer, sentAt } = joined;
     if (answer.kind !== 'joined') return answer;
+    this.#takeIn(() => this.#tellParked(answer.parked));
     if (this.#phase === 'joining' && this.#instance === instance) this.#takeIn(() => this.#sitDown(answer, sentAt));
     else void this.#store.leave({ epoch: answer.epoch, instance }).catch(() => {});
     return answer;
@@ -514,8 +516,8 @@ export class Seat {
     this.#tickets.withdraw(place);
   }
 
-  finish(place: Place): Promise<void> {
-    return this.#tickets.finish(place);
+  finish(place: Place, onLanded: (() => void) | undefined): Promise<void> {
+    return this.#tickets.finish(place, onLanded);
   }
 
   passWaiting(): void {
@@ -551,7 +553,8 @@ export class Seat {
     if (!isBelieved) this.#tickets.forgetEarly();
     for (let at = 0; at < pending.length; at += 1) {
       const taken = answer.results[at] ?? null;
-      pending[at]!.settle(taken === null || isBelieved ? taken : { seq: taken.seq, fence: 0 });
+      const each = pending[at]!;
+      each.settle(taken === null || isBelieved || !isTaking(each) ? taken : { seq: taken.seq, fence: 0 });
     }
     this.#tickets.forgetEarly();
     this.#onNews(answer.news, answer.era);
@@ -573,7 +576,11 @@ export class Seat {
       if (this.#host.adopts()) this.#host.adopted(place, adoption);
       else this.#tickets.pass(place);
     }
-    for (const { key, id, attempts, error } of news.parked) {
+    this.#tellParked(news.parked);
+  }
+
+  #tellParked(notices: readonly ParkedNotice[]): void {
+    for (const { key, id, attempts, error } of notices) {
       const parked = { key: key.slice(2), id: id ?? undefined, attempts };
       this.#host.emit('parked', error === null ? parked : { ...parked, error });
     }

@@ -279,10 +279,10 @@ export class StoreCoordinator implements Mailroom {
     return place !== undefined && !(place instanceof Error) && place.stage === 'open' && place.fence !== 0;
   }
 
-  async finish(ticket: Ticket): Promise<void> {
+  async finish(ticket: Ticket, onLanded?: () => void): Promise<void> {
     const [seat, place] = this.#findFree('finish()', ticket);
     if (place.stage === 'lost') throw place.error ?? new LeaseLostError('superseded');
-    await seat.finish(place);
+    await seat.finish(place, onLanded);
   }
 
   passWaiting(): void {

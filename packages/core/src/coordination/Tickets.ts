@@ -1,6 +1,7 @@
 import { CoordinationUnavailableError, LeaseLostError, type LeaseLostReason } from '../errors.js';
 import type { Timer } from '../time/clock.js';
 import type { Batches } from './batches.js';
+import { callQuietly } from './events.js';
 import { type Ending, type Hold, type Keeper, Lead, MOST_KEPT, Turn } from './held.js';
 import type { Lease } from './lease.js';
 import type { Settings } from './options.js';
@@ -112,8 +113,8 @@ export class Tickets implements Keeper {
   }
 
   /** Nobody will acquire it: what it stands for is done. */
-  finish(place: Place): Promise<void> {
-    return new Promise((resolve) => this.#give(place, { how: 'done' }, resolve));
+  finish(place: Place, onLanded: (() => void) | undefined): Promise<void> {
+    return new Promise((resolve) => this.#give(place, { how: 'done', onLanded }, resolve));
   }
 
   /** Messages that nobody holds here go to others. */
@@ -194,7 +195,7 @@ export class Tickets implements Keeper {
       abandoned: false,
       settle: (taken) => {
         if (this.#places.get(place.seq) === place) this.#places.delete(place.seq);
-        if (taken !== null) this.#onFinished(place.key, ending.also ?? []);
+        if (taken !== null) this.#onLanded(place, ending, taken.fence !== 0);
         onDone?.();
       },
       reject: () => onDone?.(),
@@ -236,6 +237,13 @@ export class Tickets implements Keeper {
     // One for an earlier turn of the same ticket came late.
     if (place.hold !== undefined && note.at > place.fence) place.hold.told(note.note);
     else if (place.hold === undefined && place.notes.length < MOST_KEPT) place.notes.push(note);
+  }
+
+  /** The store has confirmed a release. `isHeld`: the ticket held its key until then. */
+  #onLanded(place: Place, { also = [], onLanded }: Ending, isHeld: boolean): void {
+    if (isHeld) this.#onFinished(place.key, also);
+    // Not in the midst of an answer.
+    if (onLanded !== undefined) queueMicrotask(() => callQuietly(onLanded, isHeld || also.length === 0));
   }
 
   /** They ended together with a turn of this replica, and need no heartbeat to learn it. */

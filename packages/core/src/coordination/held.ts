@@ -9,6 +9,7 @@ export interface Ending {
   readonly error?: string | null;
   /** Messages behind it that end with it. */
   readonly also?: readonly number[];
+  readonly onLanded?: ((isAll: boolean) => void) | undefined;
 }
 
 const LONGEST_ERROR = 500;
@@ -142,9 +143,10 @@ export class Lead extends Hold implements Leadership {
 }
 
 /** Never throws: a release that is refused would leave the key held. What makes no sense is left out. */
-function endingOf({ retry, pass, error, also }: LetGo): Ending {
+function endingOf({ retry, pass, error, also, onLanded: wanted }: LetGo): Ending {
   const how = pass === true ? 'pass' : retry === true ? 'return' : 'done';
-  if (error === undefined && also === undefined) return PLAIN[how];
+  const onLanded = typeof wanted === 'function' ? wanted : undefined;
+  if (error === undefined && also === undefined) return onLanded === undefined ? PLAIN[how] : { how, onLanded };
   const seqs = Array.isArray(also) ? also.filter((seq) => Number.isSafeInteger(seq)).slice(0, MOST_ALSO) : [];
-  return { how, error: typeof error === 'string' ? error.slice(0, LONGEST_ERROR) : null, also: seqs };
+  return { how, error: typeof error === 'string' ? error.slice(0, LONGEST_ERROR) : null, also: seqs, onLanded };
 }

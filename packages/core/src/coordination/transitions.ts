@@ -31,6 +31,7 @@ import type {
   Note,
   PaceAnswer,
   PaceRequest,
+  ParkedNotice,
   Taken,
   Waiting,
   WaitingRequest,
@@ -74,16 +75,15 @@ export function join(record: Ledger, request: JoinRequest, moment: Moment, pushe
     renew(step, row);
     return joined(step, row);
   }
+  if (isOutdated(record, request)) return { kind: 'replaced' };
   // The caller knew this epoch and counts it as over: a rollback brought it back. Its batches would all be stale.
   if (row !== undefined) bury(step, row);
-
-  if (isOutdated(record, request)) return { kind: 'replaced' };
   return joined(step, addRow(step, request));
 }
 
 function joined(step: Step, row: Row): JoinAnswer {
   const { era, quarantineMs } = step.record;
-  return { kind: 'joined', epoch: row.epoch, era, quarantined: quarantineMs !== 0 };
+  return { kind: 'joined', epoch: row.epoch, era, quarantined: quarantineMs !== 0, parked: step.parked };
 }
 
 function sameConfig(a: MeshConfig, b: MeshConfig): boolean {
@@ -366,14 +366,24 @@ export function pace(record: Ledger, request: PaceRequest, moment: Moment): Pace
   const wallMs = wallOf(record, moment);
   const latestMs = wallMs + LONGEST_PACE_MS;
   const untilMs = Math.min(Math.max(record.paces.get(name) ?? 0, wallMs), latestMs);
-  const nextMs = pauseMs > 0 ? Math.max(untilMs, wallMs + pauseMs + burstMs) : untilMs;
+  const nextMs = pauseMs > 0 ? Math.min(Math.max(untilMs, wallMs + pauseMs + burstMs), latestMs) : untilMs;
   record.paces.set(name, Math.min(pauseMs > 0 ? nextMs : nextMs + costMs, latestMs));
   return { waitMs: Math.max(0, nextMs - burstMs - wallMs) };
 }
 
-/** Declares an epoch dead at once: for tests, and for operators who know. */
-export function kill(record: Ledger, epoch: number, moment: Moment, pushes: Outgoing[]): void {
+/**
+ * Declares an epoch dead at once: for tests, and for hosts that know. Nobody's answer tells what was parked by it: whoever
+ * calls it sees to it that a live replica's next heartbeat does.
+ */
+export function kill(record: Ledger, epoch: number, moment: Moment, pushes: Outgoing[]): readonly ParkedNotice[] {
   const step = begin(record, moment, pushes);
   const row = record.live.get(epoch);
   if (row !== undefined) bury(step, row);
+  return step.parked;
+}
+
+/** A heartbeat's answer that also tells of what was parked beside any answer. */
+export function telling(answer: BeatAnswer & { kind: 'alive' }, parked: readonly ParkedNotice[]): BeatAnswer {
+  if (parked.length === 0) return answer;
+  return { ...answer, news: { ...answer.news, parked: [...parked, ...answer.news.parked] } };
 }

@@ -201,8 +201,6 @@ export class MessageTurn implements Way, Hearer {
             this.#to(await this.#requeue());
             break;
           case 'done':
-            this.#tellHandled();
-            return;
           case 'cancelled':
           case 'returned':
           case 'left':
@@ -349,10 +347,11 @@ export class MessageTurn implements Way, Hearer {
   /** The newest of its kind stands for those before it. */
   async #yield(turn: MailTurn, between: readonly Behind[], newest: Behind): Promise<TurnState> {
     turn.assertHeld();
-    await turn.release({ also: between.map(({ seq }) => seq) });
     const by = nameOf(newest);
-    this.#tellEnd(this.#own(), 'cancelled', by);
-    for (const each of between) this.#tellEnd(nameOf(each), 'cancelled', by);
+    await this.#letGo(turn, between, (isAll) => {
+      this.#tellEnd(this.#own(), 'cancelled', by);
+      if (isAll) for (const each of between) this.#tellEnd(nameOf(each), 'cancelled', by);
+    });
     return 'cancelled';
   }
 
@@ -471,22 +470,29 @@ export class MessageTurn implements Way, Hearer {
 
   #end(attempt: Attempt): Promise<void> {
     attempt.close();
-    return this.#finish(this.#turn!);
+    return this.#letGo(this.#turn!, this.#also, (isAll) => this.#tellHandled(isAll));
   }
 
-  /** Marks the message done, and those handled together with it in the same step. */
-  #finish(turn: MailTurn): Promise<void> {
-    return this.#also.length === 0 ? turn.release() : turn.release({ also: seqsOf(this.#also) });
+  /**
+   * Marks the message done, and `also` in the same step. `tell` runs once the store has confirmed that: a replica that was
+   * counted as dead meanwhile ended nothing, and may not say so. That may be after this has resolved.
+   */
+  #letGo(turn: MailTurn, also: readonly Behind[], tell: (isAll: boolean) => void): Promise<void> {
+    // One without a mailroom confirms nothing.
+    if (this.#setup.mail === undefined) return turn.release().then(() => tell(true));
+    return turn.release(also.length === 0 ? { onLanded: tell } : { also: seqsOf(also), onLanded: tell });
   }
 
   async #cancel(turn: MailTurn): Promise<TurnState> {
     const { isDurable } = this.#setup;
     // The mesh has it, and gives it to somebody who was not told.
     if (!isHeld(turn) && isDurable) return 'left';
-    await this.#finish(turn);
     const reason = this.#wish instanceof CancelledError ? this.#wish.reason : undefined;
-    this.#tellEnd(this.#own(), 'cancelled', undefined, reason);
-    for (const each of this.#also) this.#tellEnd(nameOf(each), 'cancelled', undefined, reason);
+    const also = this.#also;
+    await this.#letGo(turn, also, (isAll) => {
+      this.#tellEnd(this.#own(), 'cancelled', undefined, reason);
+      if (isAll) for (const each of also) this.#tellEnd(nameOf(each), 'cancelled', undefined, reason);
+    });
     return 'cancelled';
   }
 
@@ -575,9 +581,10 @@ export class MessageTurn implements Way, Hearer {
 
   // ── Telling ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #tellHandled(): void {
+  #tellHandled(isAll: boolean): void {
     const newest = this.#also.at(-1);
-    if (newest === undefined) {
+    // Those behind that did not end with it come to their own turns.
+    if (newest === undefined || !isAll) {
       this.#tellEnd(this.#own(), 'handled');
       return;
     }

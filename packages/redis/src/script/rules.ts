@@ -328,15 +328,13 @@ function R.finishBehind(head, also)
   end
 end
 
--- how: the small letters of apply. Returns the ticket when there was something to end with it, and it held its key.
+-- how: the small letters of apply. Returns the ticket, its fence when it held its key.
 function R.release(key, seq, how, reason, also)
   local entry = R.mine(key, seq)
   if entry == nil then return nil end
-  local heeded
-  if also and #also > 0 and S.heads[key] == entry and R.isGranted(entry) then
-    heeded = { seq = seq, fence = entry.fence }
-    R.finishBehind(entry, also)
-  end
+  local isHeld = S.heads[key] == entry and R.isGranted(entry)
+  local released = { seq = seq, fence = isHeld and entry.fence or 0 }
+  if isHeld and also and #also > 0 then R.finishBehind(entry, also) end
   if not entry.isMessage then
     R.remove(S.me, entry)
   elseif how == 'b' then
@@ -351,7 +349,7 @@ function R.release(key, seq, how, reason, also)
     R.forget(entry, how == 'd')
     R.remove(S.me, entry)
   end
-  return heeded
+  return released
 end
 
 function R.tellHolder(key, note)
