@@ -245,10 +245,10 @@ describe('the end', { timeout: 60_000 }, () => {
     expect(pids.filter(isAlive)).toEqual([]);
   });
 
-  test('SIGTERM to npm alone leaves no process and no file', async () => {
+  test.each(['SIGTERM', 'SIGKILL'] as const)('%s to npm alone leaves no process and no file', async (signal) => {
     const program = kept(Program.byNpm('--page'));
     const pids = [...(await program.replicas()).values()];
-    await program.signal('SIGTERM').ended;
+    await program.signal(signal).ended;
 
     expect(pids.filter(isAlive)).toEqual([]);
     expect(program.litter).toEqual([]);

@@ -146,7 +146,7 @@ function end(code = 0): Promise<never> {
   return ending;
 }
 
-/** A signal to npm ends npm and its shell, and does not reach this process. */
+/** What ends npm, or the shell between, may not reach this process. */
 function endWithParent(parent: number): void {
   const timer = setInterval(() => {
     if (process.ppid !== parent) void end();
