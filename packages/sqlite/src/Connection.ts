@@ -1,10 +1,10 @@
-import { resolve } from 'node:path';
 import { ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
 import type { DriverName } from './driver.js';
-import { explain, faultOf } from './explain.js';
+import { explain, type Fault, faultOf } from './explain.js';
 import { closeQuietly, FilesReplaced, isCurrent, type OpenFile, openFile } from './file.js';
 
 export interface ConnectionOptions {
+  /** Absolute, with no link in it: other connections of this process are known by it. */
   readonly path: string;
   readonly driver: DriverName | undefined;
   /** How long the path is left alone after its files were removed or replaced. */
@@ -20,6 +20,9 @@ export const CALM_MS = 250;
  */
 const OPEN = new Map<string, Set<Connection>>();
 
+/** A full disk leaves the connection sound, and has no room to open another. */
+const SOUND: ReadonlySet<Fault> = new Set(['busy', 'full', 'refused']);
+
 /** A few times only: whoever holds the file may be waiting for this core. */
 const TRIED_AT_ONCE = 4;
 
@@ -28,7 +31,6 @@ export class Connection {
   /** How long a call goes on trying while others hold the file. */
   busyLimitMs = 1_000;
   readonly #options: ConnectionOptions;
-  readonly #place: string;
   #file: OpenFile | undefined;
   #opening: Promise<OpenFile> | undefined;
   #untouchedUntilMs = 0;
@@ -37,7 +39,6 @@ export class Connection {
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
-    this.#place = resolve(options.path);
   }
 
   /** As it is open now, if it is. Says nothing about whether it is still what is at the path. */
@@ -84,8 +85,7 @@ export class Connection {
     // Whoever locks a file that is no longer at the path may do so for ever.
     const isGone = file !== undefined && !isCurrent(this.#options.path, file);
     if (isGone) this.#leaveAlone();
-    // A full disk leaves the connection sound, and has no room to open another.
-    const isSound = !isGone && (fault === 'busy' || fault === 'full');
+    const isSound = !isGone && SOUND.has(fault);
     if (!isSound && file !== undefined && file === this.#file) this.#dropAll();
     if (isGone || error instanceof FilesReplaced) return 'open anew';
     return fault === 'busy' ? 'wait' : 'give up';
@@ -106,17 +106,17 @@ export class Connection {
     if (file === undefined) return;
     this.#file = undefined;
     this.#siblings.delete(this);
-    if (this.#siblings.size === 0) OPEN.delete(this.#place);
+    if (this.#siblings.size === 0) OPEN.delete(this.#options.path);
     closeQuietly(file.database);
   }
 
   #keep(file: OpenFile): void {
     this.#file = file;
-    OPEN.set(this.#place, this.#siblings.add(this));
+    OPEN.set(this.#options.path, this.#siblings.add(this));
   }
 
   get #siblings(): Set<Connection> {
-    return OPEN.get(this.#place) ?? new Set();
+    return OPEN.get(this.#options.path) ?? new Set();
   }
 
   #open(): Promise<OpenFile> {

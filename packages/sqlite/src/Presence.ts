@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { hasEnded, type ProcessIdentity } from './processes.js';
 
 /** The longest path a Unix socket may have everywhere. */
@@ -28,7 +28,7 @@ export class Presence {
   readonly #own: ProcessIdentity;
 
   constructor(path: string, own: ProcessIdentity) {
-    this.folder = `${resolve(path)}-replicas`;
+    this.folder = `${path}-replicas`;
     this.#own = own;
   }
 

@@ -8,10 +8,10 @@ import {
 } from '../errors.js';
 import type { Load } from '../pipeline/Load.js';
 import { pause } from '../pipeline/pause.js';
-import { isPlainObject, notPlain } from '../pipeline/plain-data.js';
 import { broadcastKey, RESERVED } from '../pipeline/reserved.js';
 import type { Reply } from '../providers/provider.js';
 import type { StateStore } from '../state/state-store.js';
+import { isPlainObject, notPlain } from '../state/plain-data.js';
 import type { Clock } from '../time/clock.js';
 import type { Context } from './Context.js';
 import type { Enqueue } from './schedule/Job.js';
