@@ -28,8 +28,8 @@ function answerOf(code: string, ...before: string[]): unknown {
     import { Presence } from '${presence}';
     const print = (it) => console.log(JSON.stringify(it));
     ${code}`;
-  const [command = process.execPath, ...rest] = [...before, process.execPath, '--input-type=module', '-e', program];
-  return JSON.parse(execFileSync(command, rest, { encoding: 'utf8', timeout: 20_000 }));
+  const words = [...before, process.execPath, '--input-type=module', '-e', program];
+  return JSON.parse(execFileSync(words[0]!, words.slice(1), { encoding: 'utf8', timeout: 20_000 }));
 }
 
 const WITHOUT_DESCRIPTORS = ['bash', '-c', 'ulimit -n 100; exec "$@"', 'bash'];

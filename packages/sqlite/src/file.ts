@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, lstatSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, lstatSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
 import { type Database, type DriverName, findDriver } from './driver.js';
@@ -145,7 +145,23 @@ function checkFile(path: string): void {
     );
   }
   if (!found.isFile()) throw new ConfigError(`SQLite: ${path} is not a file. Use the path of a file, or of none yet.`);
+  if (isMounted(path)) {
+    const message = `SQLite: ${path} is mounted by itself: the log beside it would be another for each container. Mount its folder.`;
+    throw new ConfigError(message);
+  }
   if (found.nlink === 1) return;
   const message = `SQLite: ${path} has ${found.nlink} names (hard links), and under each it would be another mesh. Keep one: copy the file instead.`;
   throw new ConfigError(message);
+}
+
+function isMounted(path: string): boolean {
+  try {
+    const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
+    // A space and the like stand there in octal.
+    const shown = path.replace(/[\s\\]/g, (each) => `\\${each.charCodeAt(0).toString(8).padStart(3, '0')}`);
+    return mounts.some((line) => line.split(' ')[4] === shown);
+  } catch {
+    // A system without that list, or one that does not let it be read.
+    return false;
+  }
 }

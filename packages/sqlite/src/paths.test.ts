@@ -17,6 +17,7 @@ import { ConfigError } from '@botmesh/core/spi';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { CALM_MS, Connection } from './Connection.js';
 import { type DriverName, findDriver } from './driver.js';
+import { attempt } from './faults.test-support.js';
 import { SqliteCoordinator, type SqliteCoordinatorOptions, SqliteStateStore } from './index.js';
 
 let folder = '';
@@ -123,6 +124,22 @@ test('a file with another name (a hard link) is refused under both', async () =>
     expect(refusal).toBeInstanceOf(ConfigError);
     expect((refusal as Error).message).toContain('has 2 names (hard links)');
   }
+});
+
+test('a file that is mounted by itself is refused, for its log would be another elsewhere', (context) => {
+  const [place, mounted] = [join(folder, 'mesh.db'), join(folder, 'my mesh.db')];
+  for (const each of [place, mounted]) writeFileSync(each, '');
+  const mount = ['-m', 'bash', '-c', `mount --bind '${place}' '${mounted}' && exec "$@"`, 'bash'];
+  const reason = attempt('unshare', ...mount, 'true');
+  if (reason !== undefined) return context.skip(reason);
+  const program = `import { SqliteStateStore } from '${dist}index.js';
+    const state = new SqliteStateStore({ path: '${mounted}' });
+    await state.load('k').catch((error) => console.log(error.code + ' ' + error.message));`;
+  const words = [...mount, process.execPath, '--input-type=module', '-e', program];
+
+  expect(execFileSync('unshare', words, { encoding: 'utf8', timeout: 30_000 })).toMatch(
+    /^config .* is mounted by itself/,
+  );
 });
 
 test('a path or an option that cannot work is refused at once, by name', async () => {
