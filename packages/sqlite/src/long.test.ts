@@ -176,3 +176,18 @@ test('big states of some chats do not hold up the states of others', async () =>
   expect(performance.now() - startedMs).toBeLessThan(10_000);
   expect((await states.load('chat-190'))?.value).toEqual({ big });
 }, 60_000);
+
+test('calls that follow each other without a pause let timers fire', async () => {
+  const states = new SqliteStateStore({ path: folder.file });
+  closers.push(() => states.close());
+  await states.save('chat', {}, 1);
+  let isFired = false;
+  setTimeout(() => {
+    isFired = true;
+  }, 20);
+
+  // Seconds, if nothing came between.
+  for (let count = 0; count < 20_000 && !isFired; count += 1) await states.load('chat');
+
+  expect(isFired).toBe(true);
+}, 60_000);
