@@ -185,6 +185,10 @@ describe('sqlite state, two processes', () => {
         };
         return { store, other, close };
       },
+      lacks: {
+        'an argument that cannot be is refused by name, and changes nothing':
+          'The arguments go to the other process as JSON, which has none that cannot be.',
+      },
     }),
   );
 });

@@ -19,6 +19,7 @@ import { CALM_MS, Connection } from './Connection.js';
 import { type DriverName, findDriver } from './driver.js';
 import { attempt } from './faults.test-support.js';
 import { SqliteCoordinator, type SqliteCoordinatorOptions, SqliteStateStore } from './index.js';
+import { SqliteStore } from './SqliteStore.js';
 
 let folder = '';
 let path = '';
@@ -168,6 +169,21 @@ test.runIf(process.platform === 'linux')('a path below /proc is refused as that,
   const refusal = await start({ path: '/proc/mesh.db' }).catch((error: Error) => error);
 
   expect(refusal).toMatchObject({ code: 'config', message: expect.stringContaining('is in proc') });
+});
+
+test('a start under a clock that cannot be right is refused by name, and leaves nothing behind', async () => {
+  for (const [shows, told] of [
+    [Date.UTC(2300, 0), 'the year 2300'],
+    [Number.NaN, 'NaN'],
+  ] as const) {
+    const store = new SqliteStore({ path, time: () => ({ nowMs: 1_000, wallMs: shows }) });
+    const who = { replicaId: 'a', instance: 'a', firstEpoch: 0, seen: 0, adopts: false };
+    const join = store.join({ ...who, config: { leaseMs: 6_000, shards: 1, format: 1 } });
+
+    await expect(join).rejects.toMatchObject({ code: 'config', message: expect.stringContaining(`shows ${told}.`) });
+    await store.close();
+  }
+  expect(readdirSync(folder)).toEqual([]);
 });
 
 test('a bad argument to the state store disturbs nobody', async () => {

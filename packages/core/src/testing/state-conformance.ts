@@ -153,8 +153,10 @@ const FACTS: Record<string, Body> = {
     await store.save('k', { n: 1 }, 1);
     const no = undefined as never;
     for (const key of [no, null as never, 1 as never, {} as never, Symbol('k') as never]) {
-      for (const call of [store.load(key), store.save(key, 1, 2), store.delete?.(key) ?? store.load(key)]) {
-        const error = await assertRejects(call, BadInputError);
+      for (const call of [() => store.load(key), () => store.save(key, 1, 2), () => store.delete?.(key)]) {
+        const promise = call();
+        if (promise === undefined) continue;
+        const error = await assertRejects(promise, BadInputError);
         assertEqual([error.code, error.message.includes('key is ')], ['bad-input', true]);
       }
     }

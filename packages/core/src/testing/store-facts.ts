@@ -70,13 +70,11 @@ const FACTS: Record<string, StoreFact> = {
   }),
 
   'a clock far in the future gives no stamps that could not rise any more': inTime(async (lab) => {
-    const before = await joined(lab, 'a');
-    await lab.moveClock?.(300 * 365 * 86_400_000);
     const a = await joined(lab, 'a');
+    await lab.moveClock?.(300 * 365 * 86_400_000);
     const [first, second] = [await a.reserve('k'), await a.reserve('k')];
 
-    assertEqual(a.epoch > before.epoch && first.seq > a.epoch && second.seq > first.seq, true);
-    assertEqual(second.seq < 2 ** 52, true);
+    assertEqual(first.seq > a.epoch && second.seq > first.seq && second.seq < 2 ** 52, true);
   }),
 
   'a mesh in use refuses another configuration, names its own and changes nothing': anyTime(async (lab) => {
