@@ -35,6 +35,8 @@ export interface SeatHost {
   readonly shards: number;
   /** Whether somebody here takes over messages. */
   adopts(): boolean;
+  /** Whether anybody here ever did: where nobody does, a message without an owner would only stand in the way. */
+  hasAdopted(): boolean;
   emit<E extends keyof CoordinatorEvents>(event: E, payload: CoordinatorEvents[E]): void;
   adopted(place: Place, message: Adoption): void;
   wentDown(error: Error): void;
@@ -447,9 +449,18 @@ export class Seat {
       // Taken while stop() was under way: it goes to somebody else with the rest.
       if (this.#phase === 'leaving') this.#tickets.endAll('stopped');
       if (!isAbandoned) onTaken(place);
-      else if (place !== null) this.#tickets.withdraw(place);
+      else if (place !== null) this.#giveUp(op, place);
     };
     this.#call(op, onDone, onRefused);
+  }
+
+  /**
+   * Its caller was told that nothing was taken. A message with an id stays in the mesh all the same, for whoever adopts it:
+   * delivered again meanwhile, here or elsewhere, it was called a duplicate of this one.
+   */
+  #giveUp(op: Op, place: Place): void {
+    if (op.op === 'accept' && op.id !== null && this.#host.hasAdopted()) this.#tickets.pass(place);
+    else this.#tickets.withdraw(place);
   }
 
   /** An operation that gives this replica no place. Whether anything came of it. */
