@@ -99,17 +99,19 @@ test('big messages of a replica that stops are whole where they go on, in order'
   const bodies = Array.from({ length: 8 }, (_, index) => `${index} ä\ud800\u0000 `.padEnd(MEGABYTE, 'y'));
   for (const [index, body] of bodies.entries()) await former.accept('chat', { id: `m${index}`, body });
   const found: string[] = [];
-  const all = new Promise<void>((resolve) => {
-    next.onAdopted(async ({ ticket, body }) => {
+  const handled: Promise<void>[] = [];
+  next.onAdopted(({ ticket, body }) => {
+    const handle = async (): Promise<void> => {
       const turn = await next.acquireTurn(ticket);
       found.push(body);
       await turn.release();
-      if (found.length === bodies.length) resolve();
-    });
+    };
+    handled.push(handle());
   });
   await next.start();
   await former.stop();
-  await all;
+  await expect.poll(() => handled.length, { timeout: 30_000 }).toBe(bodies.length);
+  await Promise.all(handled);
 
   expect(found.map((body) => body.slice(0, 1))).toEqual(['0', '1', '2', '3', '4', '5', '6', '7']);
   expect(found.every((body, index) => body === bodies[index])).toBe(true);
