@@ -208,6 +208,27 @@ export const dedupe = [
   }),
 ];
 
+export const refusals = [
+  promised(
+    20,
+    'also when it was refused where it came in first, and called a duplicate where it came next',
+    async (lab) => {
+      const crew = new Crew(lab);
+      const [a, b] = [await crew.member(), await crew.member()];
+      await lab.nextBeat(a);
+      a.cut('answers');
+      await claimRejects(crew.accept(a, 'k', 'text', '1'), ['unavailable'], 'the first delivery');
+
+      claimEqual(await crew.accept(b, 'k', 'text', '1'), false, 'whether the second is new');
+      a.heal();
+      await lab.until(lab.leaseMs * 3, () => crew.done.length > 0, 'the message');
+      await lab.watch(lab.leaseMs);
+
+      claimEqual(crew.bodies, ['text'], 'what was handled');
+    },
+  ),
+];
+
 export const parking = [
   promised(23, undefined, async (lab) => {
     const crew = new Crew(lab);
