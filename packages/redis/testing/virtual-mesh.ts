@@ -10,29 +10,36 @@ import { SharedConnection } from '../src/SharedConnection.js';
 import { keysOf } from '../src/script/scripts.js';
 import { BIRTH, START_MS, type Told, telling } from './stores.js';
 
-const MARKS = 'marks';
+const REPEAT_MS = 50;
 
-/** Tells when all that was published so far has been heard: one connection hears it in its order. */
+/** Tells when all that was published so far for one shard has been heard: one connection hears it in its order. */
 class Marks {
   readonly #connection: Connection;
+  readonly #channel: string;
   readonly #waiting = new Map<string, () => void>();
   #listening: Promise<unknown> | undefined;
   #count = 0;
 
-  constructor(connection: Connection) {
+  /** `tag`: of the shard's keys and channels. */
+  constructor(connection: Connection, tag: string) {
     this.#connection = connection;
+    this.#channel = `${tag}:marks`;
   }
 
   async passed(): Promise<void> {
-    this.#listening ??= this.#connection.subscribe(MARKS, (mark) => {
+    this.#listening ??= this.#connection.subscribe(this.#channel, (mark) => {
       this.#waiting.get(mark)?.();
       this.#waiting.delete(mark);
     });
     await this.#listening;
     const mark = `${++this.#count}`;
     const heard = new Promise<void>((resolve) => this.#waiting.set(mark, resolve));
-    await this.#connection.command(['PUBLISH', MARKS, mark]);
-    await heard;
+    const publish = this.#connection.isCluster ? 'SPUBLISH' : 'PUBLISH';
+    const say = (): Promise<unknown> => this.#connection.command([publish, this.#channel, mark], this.#channel);
+    // A replica that hears nothing has the channels' connection made anew: what is published meanwhile is lost.
+    const again = setInterval(() => void say().catch(() => {}), REPEAT_MS);
+    await say();
+    await heard.finally(() => clearInterval(again));
   }
 }
 
@@ -62,7 +69,6 @@ function holding<T extends object>(target: T, clock: VirtualClock, over: () => P
 
 /** Meshes on the server behind `connection`, each in a namespace of its own, one at a time. */
 export function virtualSubject(connection: Connection, url: string): BotSubject {
-  const marks = new Marks(connection);
   let clock = new VirtualClock();
   return {
     name: 'redis in virtual time',
@@ -76,7 +82,9 @@ export function virtualSubject(connection: Connection, url: string): BotSubject 
           return START_MS + Math.round(time.monotonicMs());
         },
       };
-      const keys = Array.from({ length: shards }, (_, shard) => keysOf(tagOf(namespace, shard)));
+      const tags = Array.from({ length: shards }, (_, shard) => tagOf(namespace, shard));
+      const marks = tags.map((tag) => new Marks(connection, tag));
+      const keys = tags.map(keysOf);
       for (const [mesh] of keys) await connection.command(['EVAL', BIRTH, '1', mesh!, told.run], mesh);
       const shared = new SharedConnection(async () => telling(connection, told));
       return storeMesh({
@@ -84,7 +92,7 @@ export function virtualSubject(connection: Connection, url: string): BotSubject 
         leaseMs,
         shards,
         createStore: (shard) =>
-          holding(new RedisStore({ connection: shared, namespace, shard }), time, () => marks.passed()),
+          holding(new RedisStore({ connection: shared, namespace, shard }), time, () => marks[shard]!.passed()),
         close: async () => {
           const release = time.hold();
           for (const each of keys) await connection.command(['DEL', ...each], each[0]);
@@ -93,7 +101,7 @@ export function virtualSubject(connection: Connection, url: string): BotSubject 
       });
     },
     async openState() {
-      const state = new RedisStateStore({ url, namespace: randomUUID() });
+      const state = new RedisStateStore({ url, cluster: connection.isCluster, namespace: randomUUID() });
       return { store: holding(state, clock, async () => {}), close: () => state.close() };
     },
   };
