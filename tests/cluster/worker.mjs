@@ -64,9 +64,9 @@ bot.use(async (ctx) => {
     if (blockMs > 0) ctx.turn.assertHeld();
     if (ms > 0) await sleep(ms);
     ctx.signal.throwIfAborted();
-    const last = ctx.state.last;
+    const last = typeof ctx.state.last === 'string' ? ctx.state.last : 'none';
     ctx.state.last = id;
-    await ctx.reply({ text: `${id} after ${last ?? 'none'}`, ...(holdMs === undefined ? {} : { holdMs }) });
+    await ctx.reply({ text: `${id} after ${last}`, ...(holdMs === undefined ? {} : { holdMs }) });
     note('done', { chat, id });
   } catch (error) {
     note('failed', { chat, id, ...named(error) });
