@@ -27,6 +27,8 @@ export interface ClusterOptions {
   readonly isExclusive?: boolean;
   /** The processes have no bot, and take turns of keys instead. */
   readonly hasRounds?: boolean;
+  /** For the control: each process is a mesh of its own, though all keep the state of chats in one place. */
+  readonly isApart?: boolean;
 }
 
 interface Answer {
@@ -146,8 +148,7 @@ export class Cluster implements AsyncDisposable {
 
   /** Resolves when the replica takes messages in, or stands by. */
   async launch(): Promise<Replica> {
-    const { leaseMs, drainMs = 5_000, isExclusive = false, hasRounds = false } = this.#options;
-    const told = { backend: this.#backend.reach, leaseMs, drainMs, isExclusive, hasRounds };
+    const told = { drainMs: 5_000, isExclusive: false, ...this.#options, backend: this.#backend.reach };
     const replica = new Replica(`replica-${this.replicas.length + 1}`, told, this.diary);
     this.replicas.push(replica);
     await replica.started;

@@ -4,13 +4,13 @@
 import { appendFileSync } from 'node:fs';
 import { Bot } from '@botmesh/core';
 
-const { backend, diary, replicaId, leaseMs, drainMs, isExclusive, hasRounds } = JSON.parse(process.argv[2]);
+const { backend, diary, replicaId, leaseMs, drainMs, isExclusive, hasRounds, isApart } = JSON.parse(process.argv[2]);
 const note = (event, what = {}) => appendFileSync(diary, `${JSON.stringify({ replicaId, event, ...what })}\n`);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const named = (error) => ({ code: error?.code, reason: error?.reason });
 
 async function open() {
-  const options = { replicaId, leaseMs };
+  const options = { replicaId, leaseMs, ...(isApart ? { namespace: replicaId } : {}) };
   if (backend.kind === 'sqlite') {
     const { SqliteCoordinator, SqliteStateStore } = await import('@botmesh/sqlite');
     const { path } = backend;

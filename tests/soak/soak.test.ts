@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import { redis, sqlite } from '../cluster/backends.js';
 import { soak } from './soak.js';
@@ -25,4 +27,15 @@ test.each(backends)(
     expect(received).toBeGreaterThan(200);
   },
   durationMs + 5 * MINUTE_MS,
+);
+
+test(
+  'processes that do not agree with each other are found out',
+  async () => {
+    const { faults, keptAt = '' } = await soak({ backend: sqlite, seed, durationMs: 8_000, chats: 20, isApart: true });
+    rmSync(dirname(keptAt), { recursive: true });
+
+    expect(faults.join('\n')).toMatch(/was handled after|after message|was parked/);
+  },
+  3 * MINUTE_MS,
 );

@@ -9,6 +9,8 @@ export interface SoakOptions {
   readonly durationMs: number;
   readonly chats?: number;
   readonly leaseMs?: number;
+  /** For the control: see `ClusterOptions`. */
+  readonly isApart?: boolean;
 }
 
 export interface Soaked extends Verdict {
@@ -30,17 +32,19 @@ const REST_MS = 120_000;
  * Three processes of one bot, written to by many chats, while one after the other is killed, frozen or replaced. All that
  * was taken in must come to its end, in the order of its chat.
  */
-export async function soak({ backend, seed, durationMs, chats = 200, leaseMs = 3_000 }: SoakOptions): Promise<Soaked> {
+export async function soak(options: SoakOptions): Promise<Soaked> {
+  const { backend, seed, durationMs, chats = 200, leaseMs = 3_000, isApart = false } = options;
   const random = seededRandom(seed);
   const untilMs = Date.now() + durationMs;
-  await using cluster = await Cluster.open(backend, { leaseMs, drainMs: leaseMs });
+  await using cluster = await Cluster.open(backend, { leaseMs, drainMs: leaseMs, isApart });
   await cluster.launchMany(REPLICAS);
   const writers = Array.from({ length: chats }, (_, n) => {
     return write(cluster, `chat ${n}`, seededRandom(seed * 10_007 + n), untilMs);
   });
   const harm = new Harm(cluster, random);
   try {
-    await harm.until(untilMs);
+    // What a process took in alone ends with it.
+    if (!isApart) await harm.until(untilMs);
     const taken = new Map(await Promise.all(writers));
     await allHandled(cluster, taken);
     await Promise.all(cluster.living.map((replica) => replica.end()));
