@@ -522,8 +522,10 @@ export const cases: Record<string, (lab: BotLab) => Promise<void>> = {
     lab,
   ) => {
     const outcomes: string[] = [];
+    const fences = new Map<LabBot, number>();
     const [a, b] = (await crew(lab, 2, async (ctx, self) => {
       listing(ctx, self);
+      fences.set(self, ctx.turn.fence);
       if (self !== a) return;
       ctx.state.list = ['from a'];
       await self.sleep(4 * lab.leaseMs);
@@ -536,11 +538,15 @@ export const cases: Record<string, (lab: BotLab) => Promise<void>> = {
     await lab.until(lab.takenOverMs, () => lab.ends.length === 1, 'the end elsewhere');
     a.replica.heal();
     await lab.until(5 * lab.leaseMs, () => outcomes.length === 1, 'the late reply');
+    const saved = await lab.state.load('k');
+    const late = lab.state.save('k', 'from a', fences.get(a)!);
+    await claimRejects(late, ['stale-fence'], 'a write of its own under its fence');
     await lab.sleep(lab.leaseMs / 3);
     await b.provider.receive({ chat: 'k', id: '2', text: 'two' });
     await lab.until(lab.leaseMs, () => lab.ends.length === 2, 'the end of the next');
 
     claimEqual(lab.textsTo('k'), ['one', 'two'], 'replies');
+    claim(saved!.fence > fences.get(a)! && saved!.fence < fences.get(b)!, 'the state was saved under another fence');
     claim(['superseded', 'expired', 'lease-lost'].includes(outcomes[0]!), `the late reply: ${outcomes[0]}`);
   },
 
