@@ -15,7 +15,6 @@ function script(text: string): Script {
 const ECHO = script("return {ARGV[1], tonumber(ARGV[2]), KEYS[1], redis.call('GET', KEYS[1])}");
 const COUNT = script("return redis.call('INCR', KEYS[1])");
 
-// C-79
 describe.each(testClients)('through $name', ({ library, make }) => {
   let server: TestServer;
   let proxy: TestProxy;

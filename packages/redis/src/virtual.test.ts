@@ -6,6 +6,7 @@ import {
   mailroomConformance,
 } from '@botmesh/core/testing';
 import { afterAll, describe, test } from 'vitest';
+import { testClients } from '../testing/clients.js';
 import { ServerCluster, TestServer } from '../testing/lab.js';
 import { virtualSubject } from '../testing/virtual-mesh.js';
 import { openConnection } from './clients/open-connection.js';
@@ -26,6 +27,19 @@ describe('bots on redis, in virtual time', async () => {
   });
 
   declare([...mailroomConformance(subject), ...botConformance(subject)]);
+});
+
+// C-79
+describe.each(testClients)('coordinators and inboxes through $name, in virtual time', async ({ library }) => {
+  const server = await TestServer.start();
+  const connection = await openConnection({ url: server.url, ...patience }, library);
+  const subject = virtualSubject(connection, server.url);
+  afterAll(async () => {
+    await connection.close();
+    await server[Symbol.asyncDispose]();
+  });
+
+  declare([...coordinatorConformance(subject), ...inboxConformance(subject)]);
 });
 
 // C-74
