@@ -16,7 +16,9 @@ export async function benchProcesses(backend: Backend, { isQuick, only }: Wanted
   const effort = isQuick ? QUICK : FULL;
   const startedMs = performance.now();
   const loadBefore = load1();
-  const chosen = loads.filter(({ name }) => only.length === 0 || only.includes(name));
+  const chosen = loads.filter(({ name }) =>
+    only.length === 0 ? (backend.loads?.includes(name) ?? true) : only.includes(name),
+  );
   console.log(`\n${backend.name}: load ${loadBefore} before; ${effort.rounds} rounds, interleaved.\n`);
   console.log(table(['what', 'who', 'median (min..max)', 'ratio (min..max)', 'goal'], []));
   const all: Series[] = [];

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Coordinator, Inbox } from '@botmesh/core/spi';
 import type { Line, Message, Subject } from './subject.js';
 
@@ -14,11 +15,13 @@ export function ours(make: (where: string) => Coordinator & Inbox): readonly [tu
       name: 'accepted messages',
       isOurs: true,
       loads: ACCEPTING,
-      open: ({ id, where }) => {
+      open: ({ where }) => {
+        // Runs may follow each other in one place, which remembers ids.
+        const run = randomUUID();
         let ids = 0;
         return open(make(where), (coordinator, chat, message) => {
           ids += 1;
-          return accepted(coordinator, chat, `${id}-${ids}`, message);
+          return accepted(coordinator, chat, `${run}-${ids}`, message);
         });
       },
     },

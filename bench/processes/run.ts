@@ -67,6 +67,8 @@ class Worker {
     this.#name = `${task.driver}, ${task.subject}, ${task.load.name}, process ${task.id}`;
     this.#process = fork(workerFile(), [JSON.stringify(task)], {
       serialization: 'advanced',
+      // What is wrong with a server of a bench is meant so.
+      execArgv: ['--disable-warning=redis-forgets', ...process.execArgv],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     this.#exit = new Promise((resolve) => this.#process.once('exit', () => resolve()));

@@ -5,6 +5,8 @@ export interface Backend {
   readonly name: string;
   /** All ratios are taken over the first: a plain program that does the least which keeps a chat in order. */
   readonly subjects: readonly [Subject, ...Subject[]];
+  /** The loads that say something here; all of them where this is undefined. */
+  readonly loads?: readonly string[];
   /** What botmesh has to reach here, by load and figure: `W2 rate`. */
   readonly goals: Readonly<Record<string, Goal>>;
   /** A new, empty place for one run. Rejects, saying why, where the engine is not there. */

@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,24 +10,33 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 
 const PROGRAM = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const SECRET = 'a secret of this test';
+const ANSWER_WITHIN_MS = 2_000;
 
 let folder = '';
 let program: ChildProcess;
 let ended: Promise<unknown>;
 let out = '';
+let err = '';
 const whenWritten: (() => void)[] = [];
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'botmesh-cluster-'));
+});
+
+function start(settings: Record<string, string> = {}): void {
   out = '';
-  const env = { ...process.env, MESH_FILE: join(folder, 'mesh.db'), WEBHOOK_SECRET: SECRET, PORT: '0' };
-  program = spawn(process.execPath, [PROGRAM], { env, stdio: ['ignore', 'pipe', 'inherit'], timeout: 60_000 });
+  err = '';
+  const env = { ...process.env, MESH_FILE: join(folder, 'mesh.db'), WEBHOOK_SECRET: SECRET, PORT: '0', ...settings };
+  program = spawn(process.execPath, [PROGRAM], { env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 60_000 });
   ended = new Promise((resolve) => program.once('close', resolve));
+  program.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    err += text;
+  });
   program.stdout?.setEncoding('utf8').on('data', (text: string) => {
     out += text;
     for (const wake of whenWritten.splice(0)) wake();
   });
-});
+}
 
 afterEach(async () => {
   program.kill('SIGTERM');
@@ -42,12 +53,16 @@ async function printed(what: RegExp, times = 1): Promise<RegExpExecArray[]> {
   }
 }
 
-/** Delivers as a platform does: again, under the same id, until it is taken in. */
+/**
+ * Delivers as a platform does: again, under the same id, until it is taken in. A connection that the primary hands to a
+ * worker in the moment of its death is never answered, nor closed: hence the limit.
+ */
 async function deliver(port: string, message: { id: string; chat: string; text: string }): Promise<void> {
   const body = JSON.stringify(message);
   for (;;) {
     const headers = { 'x-botmesh-signature': signWebhook(SECRET, body, Date.now()), connection: 'close' };
-    const answer = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body, headers }).catch(() => undefined);
+    const call = { method: 'POST', body, headers, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) };
+    const answer = await fetch(`http://127.0.0.1:${port}/`, call).catch(() => undefined);
     await answer?.text().catch(() => {});
     if (answer?.ok) return;
     if (answer !== undefined && answer.status !== 503) throw new Error(`answered ${answer.status}`);
@@ -56,6 +71,7 @@ async function deliver(port: string, message: { id: string; chat: string; text: 
 }
 
 test('a chat goes on in another worker when the one that has it is killed in mid-turn', async () => {
+  start();
   const [first] = await printed(/listens on port (\d+)$/, 3);
   const port = first?.[1] ?? '';
   await deliver(port, { id: '1', chat: 'ana', text: 'slow' });
@@ -76,3 +92,22 @@ test('a chat goes on in another worker when the one that has it is killed in mid
   // SQLite's own log may stay where the last two close at one moment; no socket and no note of a replica may.
   expect(readdirSync(folder)).not.toContain('mesh.db-replicas');
 }, 60_000);
+
+test('without a secret it ends, and says so in one line', async () => {
+  start({ WEBHOOK_SECRET: '' });
+
+  expect(await ended).toBe(1);
+  expect(err).toMatch(/^No worker could start: WEBHOOK_SECRET is not set\..*\n$/);
+  expect(out).toBe('');
+}, 30_000);
+
+test('with a port that is in use it ends, and says so in one line', async () => {
+  const server = createServer().listen(0);
+  await once(server, 'listening');
+  start({ PORT: `${(server.address() as AddressInfo).port}` });
+  const code = await ended;
+  server.close();
+
+  expect(code).toBe(1);
+  expect(err).toBe('No worker could start: the port is in use. Set PORT to another one.\n');
+}, 30_000);

@@ -5,6 +5,8 @@ import { SqliteCoordinator, SqliteStateStore } from '@botmesh/sqlite';
 import { serve } from './serve.js';
 
 const { MESH_FILE: path = 'mesh.db', WEBHOOK_SECRET: secret = '', PORT = '3000' } = process.env;
+if (secret === '')
+  throw new Error('WEBHOOK_SECRET is not set. Set it to a long random text that the sender knows too.');
 
 const state = new SqliteStateStore({ path });
 const bot = new Bot<{ count?: number }>({

@@ -31,7 +31,8 @@ export class Intake {
   readonly #underWay = new Map<string, Promise<void>>();
   readonly #offers = new Map<string, Offer>();
   readonly #shown = new Set<string>();
-  readonly #open = new Set<string>();
+  /** The chat of each message that has no answer yet, by the message's id. */
+  readonly #open = new Map<string, string>();
   #messages = 0;
   #whenAnswered: (() => void)[] = [];
 
@@ -44,7 +45,7 @@ export class Intake {
   /** Gives a message its id. */
   receive(chat: string, text: string): Delivery {
     const id = `${++this.#messages}`;
-    this.#open.add(id);
+    this.#open.set(id, chat);
     return { id, chat, text };
   }
 
@@ -84,6 +85,13 @@ export class Intake {
   /** What the dead one had not taken in is offered to others. */
   died({ number }: Replica): void {
     for (const offer of this.#offers.values()) if (offer.replica.number === number) offer.settle(false);
+  }
+
+  /** Which chats have how many messages without an answer, in words; empty iff there are none. */
+  get unanswered(): string {
+    const counts = new Map<string, number>();
+    for (const chat of this.#open.values()) counts.set(chat, (counts.get(chat) ?? 0) + 1);
+    return [...counts].map(([chat, count]) => `${chat} (${count} ${count === 1 ? 'message' : 'messages'})`).join(', ');
   }
 
   /** Resolves when every message has its answer. */

@@ -38,7 +38,7 @@ export class PageServer {
   /** Resolves to the page's address. Port 0 takes a free one. */
   async open(port: number): Promise<string> {
     await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject);
+      this.#server.once('error', (error: NodeJS.ErrnoException) => reject(explain(error, port)));
       this.#server.listen(port, '127.0.0.1', resolve);
     });
     this.#address = `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
@@ -106,6 +106,13 @@ export class PageServer {
     if (this.#timer === undefined) return;
     this.#timer = this.#watching.size > 0 ? setTimeout(() => void this.#tick(), LOOK_EVERY_MS) : undefined;
   }
+}
+
+function explain(error: NodeJS.ErrnoException, port: number): Error {
+  if (error.code === 'EADDRINUSE') return new Error(`port ${port} is in use: give another one with --port N`);
+  if (error.code === 'EACCES')
+    return new Error(`port ${port} may not be used by you: give one above 1023 with --port N`);
+  return error;
 }
 
 function servePage(response: ServerResponse): void {

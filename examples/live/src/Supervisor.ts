@@ -67,8 +67,12 @@ export class Supervisor {
 
   /** Starts one more. */
   add(): void {
-    if (this.#seats.length < MOST_REPLICAS) this.#addSeat();
-    else this.#listener.tell(`${MOST_REPLICAS} replicas are enough`);
+    if (this.#seats.length >= MOST_REPLICAS) {
+      this.#listener.tell(`${MOST_REPLICAS} replicas are enough`);
+      return;
+    }
+    this.#addSeat();
+    this.#listener.tell(`replica ${this.#seats.length} starts`);
   }
 
   /** The next replica in turn that takes messages, as a load balancer would choose. Waits for one if there is none. */

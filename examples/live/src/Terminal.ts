@@ -6,6 +6,21 @@ export class Terminal {
   readonly isTyped = process.stdin.isTTY === true;
   /** Undefined until it is read, and when it has ended. */
   #input: Interface | undefined;
+  #isGone = false;
+
+  constructor() {
+    if (!this.isTyped) return;
+    for (const stream of [process.stdin, process.stdout, process.stderr]) {
+      stream.on('error', () => {
+        this.#isGone = true;
+      });
+    }
+  }
+
+  /** Whether it was a terminal, and was closed. */
+  get isGone(): boolean {
+    return this.#isGone;
+  }
 
   /** The lines of the input. `interrupted` is called on Ctrl-C. */
   async *lines(interrupted: () => void): AsyncGenerator<string> {
@@ -20,9 +35,14 @@ export class Terminal {
       this.#input = undefined;
     });
     this.#prompt();
-    for await (const line of input) {
-      yield line;
-      this.#prompt();
+    try {
+      for await (const line of input) {
+        yield line;
+        this.#prompt();
+      }
+    } catch (error) {
+      // A terminal that is closed ends the input.
+      if (!this.#isGone) throw error;
     }
   }
 
@@ -37,7 +57,10 @@ export class Terminal {
   }
 
   close(): void {
-    this.#input?.close();
+    const input = this.#input;
+    // A terminal that was closed refuses to be put back, by an event that may come here again.
+    this.#input = undefined;
+    input?.close();
   }
 
   #write(stream: NodeJS.WriteStream, line: string): Promise<void> {

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { parse } from './command.js';
 import { type Ending, isAlive, Program } from './testing/Program.js';
@@ -5,7 +7,10 @@ import { type Ending, isAlive, Program } from './testing/Program.js';
 const programs: Program[] = [];
 
 function start(...args: string[]): Program {
-  const program = new Program(...args);
+  return kept(Program.piped(...args));
+}
+
+function kept(program: Program): Program {
   programs.push(program);
   return program;
 }
@@ -146,37 +151,131 @@ describe('piped input', { timeout: 60_000 }, () => {
     expect(answers(out)).toEqual({ ana: ['Hello!'] });
     expect(code).toBe(0);
   });
+
+  test('input in which no line is a message ends with 1', async () => {
+    expect(await run('hi\n')).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/^line 1 is not clear/) });
+  });
+
+  test('an end before the answers says whose are missing', async () => {
+    const program = start().write('ana: slow 30\nana: hi\nben: slow 30\n/status\n');
+    await program.notices(/replica 3/);
+    const { err } = await program.signal('SIGTERM').ended;
+
+    expect(err).toMatch(/^ends; not answered: ana \(2 messages\), ben \(1 message\)$/m);
+  });
 });
 
-describe('the end', { timeout: 60_000 }, () => {
-  test.each(['SIGINT', 'SIGTERM'] as const)('%s in mid-turn leaves no process and no file', async (signal) => {
-    const program = start().write('ana: slow 30\n');
-    const pids = [...(await program.replicas()).values()];
-    process.kill(pids[0] ?? 0, 'SIGKILL');
-    process.kill(pids[1] ?? 0, 'SIGSTOP');
-    const { code } = await program.signal(signal).ended;
+describe.skipIf(process.platform !== 'linux')('a terminal', { timeout: 60_000 }, () => {
+  test('what is not clear is told of without the number of a line; /help and /start do as they say', async () => {
+    const program = kept(Program.typed());
+    await program.shows(/Or write here/);
+    program.write('/jump\n/help\n/start\n/status\n');
+    await program.shows(/replica 4: /);
+    const { code, out } = await program.write('/quit\n').ended;
 
+    expect(out).toMatch(/\[there is no such command; there are .*\/start/);
+    expect(out).toMatch(/\[\/quit +waits for the answers, and ends/);
+    expect(out).toMatch(/\[replica 4 starts\]/);
+    expect(out).not.toMatch(/\bline \d/);
     expect(code).toBe(0);
+  });
+
+  test('/quit says what it waits for, and ends after the answer', async () => {
+    const program = kept(Program.typed());
+    await program.shows(/Or write here/);
+    const { code, out } = await program.write('slow 2\n/quit\n').ended;
+
+    expect(out).toMatch(/\[waits for you \(1 message\); Ctrl-C ends at once\].*you: That took 2 s\./s);
+    expect(code).toBe(0);
+  });
+
+  test('Ctrl-C after /quit ends at once, and says what was not answered', async () => {
+    const program = kept(Program.typed());
+    await program.shows(/Or write here/);
+    await program.write('ana: slow 30\n/quit\n').shows(/waits for/);
+    const { out } = await program.write('\u0003').ended;
+
+    expect(out).toMatch(/\[ends; not answered: ana \(1 message\)\]/);
+    expect(program.litter).toEqual([]);
+  });
+
+  test('a terminal that is closed in mid-turn leaves no process and no file', async () => {
+    const program = kept(Program.typed());
+    await program.shows(/Or write here/);
+    await program.write('ana: slow 30\nben: slow 1\n').shows(/ben: That took 1 s\./);
+    await program.write('/status\n').shows(/replica 3: /);
+    const { out } = await program.signal('SIGKILL').ended;
+    const pids = [...out.matchAll(/process (\d+)/g)].map(([, pid]) => Number(pid));
+    await until(() => !pids.some(isAlive) && program.litter.length === 0);
+
+    expect(pids.length).toBeGreaterThanOrEqual(3);
     expect(pids.filter(isAlive)).toEqual([]);
     expect(program.litter).toEqual([]);
   });
+});
+
+/** Resolves when it holds, or after ten seconds. */
+async function until(holds: () => boolean): Promise<void> {
+  const deadline = Date.now() + 10_000;
+  while (!holds() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+describe('the end', { timeout: 60_000 }, () => {
+  test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    '%s in mid-turn leaves no process and no file',
+    async (signal) => {
+      const program = start().write('ana: slow 30\n');
+      const pids = [...(await program.replicas()).values()];
+      process.kill(pids[0] ?? 0, 'SIGKILL');
+      process.kill(pids[1] ?? 0, 'SIGSTOP');
+      const { code } = await program.signal(signal).ended;
+
+      expect(code).toBe(0);
+      expect(pids.filter(isAlive)).toEqual([]);
+      expect(program.litter).toEqual([]);
+    },
+  );
 
   test('replicas whose parent was killed end by themselves', async () => {
     const program = start();
     const pids = [...(await program.replicas()).values()];
     await program.signal('SIGKILL').ended;
-    const deadline = Date.now() + 10_000;
-    while (pids.some(isAlive) && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until(() => !pids.some(isAlive));
 
     expect(pids.filter(isAlive)).toEqual([]);
   });
 
-  test('an option that is not known is told of', async () => {
-    expect(await start('--paeg').end()).toEqual({
-      code: 2,
-      out: '',
-      err: '"--paeg" is not clear. There are --page and --port N.\n',
-    });
+  test.each(['SIGTERM', 'SIGKILL'] as const)('%s to npm alone leaves no process and no file', async (signal) => {
+    const program = kept(Program.byNpm('--page'));
+    const pids = [...(await program.replicas()).values()];
+    await program.signal(signal).ended;
+
+    expect(pids.filter(isAlive)).toEqual([]);
+    expect(program.litter).toEqual([]);
+  });
+
+  test.each([
+    [['--paeg'], '"--paeg" is not clear. There are --page, --port N and --help.\n'],
+    [['--port', '99999'], '--port is "99999". Give a number from 0 to 65535; 0 takes any that is free.\n'],
+    [['--port'], '--port is "". Give a number from 0 to 65535; 0 takes any that is free.\n'],
+  ])('%j is told of', async (args, err) => {
+    expect(await start(...args).end()).toEqual({ code: 2, out: '', err });
+  });
+
+  test('--help says what there is', async () => {
+    expect(await start('--help').end()).toMatchObject({ code: 0, out: expect.stringMatching(/--port N/), err: '' });
+  });
+
+  test('a port that is in use is told of, and nothing is left', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const program = start('--page', '--port', `${port}`);
+    const ending = await program.end();
+    server.close();
+
+    expect(ending).toEqual({ code: 1, out: '', err: `port ${port} is in use: give another one with --port N\n` });
+    expect(program.litter).toEqual([]);
   });
 });
 

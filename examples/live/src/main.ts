@@ -4,14 +4,15 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { SqliteStore } from '@botmesh/sqlite';
 import { Board } from './Board.js';
-import { HELP, parse } from './command.js';
+import { COMMANDS, HELP, parse } from './command.js';
 import { Intake } from './Intake.js';
-import { type Options, readOptions } from './options.js';
+import { type Options, readOptions, USAGE } from './options.js';
 import { PageServer } from './PageServer.js';
 import { Supervisor } from './Supervisor.js';
 import { Terminal } from './Terminal.js';
 
 const SIZE = 3;
+const LOOK_FOR_PARENT_EVERY_MS = 250;
 
 const options = readOptionsOrExit();
 const terminal = new Terminal();
@@ -53,8 +54,9 @@ const page = new PageServer(async () => board.view(supervisor.replicas, await st
 
 let ending: Promise<never> | undefined;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end());
-// Who reads the answers may stop reading, as `head` does.
-process.stdout.on('error', () => void end());
+// Who reads the answers may stop reading, as `head` does; or the terminal is closed.
+for (const stream of [process.stdin, process.stdout, process.stderr]) stream.on('error', () => void end());
+if (process.env.npm_lifecycle_event !== undefined) endWithParent(process.ppid);
 
 try {
   await supervisor.start(SIZE);
@@ -63,18 +65,21 @@ try {
   tell((error as Error).message);
   await end(1);
 }
-if (terminal.isTyped) tell(`Or write here: "hi", "signup", "slow 5" or "ana: hi"; ${HELP}.`);
-await follow();
+if (terminal.isTyped) tell(`Or write here: "hi", "signup", "slow 5" or "ana: hi"; ${COMMANDS}.`);
+const { received, unclear } = await follow();
 // A page without a terminal stays until it is ended by a signal.
 if (terminal.isTyped || !hasPage) {
   supervisor.thawIfAllFrozen();
+  if (terminal.isTyped && intake.unanswered !== '') tell(`waits for ${intake.unanswered}; Ctrl-C ends at once`);
   await intake.answered();
-  await end();
+  await end(!terminal.isTyped && unclear > 0 && received === 0 ? 1 : 0);
 }
 
-/** Resolves when the input has ended. */
-async function follow(): Promise<void> {
+/** Resolves when the input has ended, to how many messages it had, and how many lines that were not clear. */
+async function follow(): Promise<{ received: number; unclear: number }> {
   let count = 0;
+  let received = 0;
+  let unclear = 0;
   for await (const line of terminal.lines(() => void end())) {
     count++;
     const command = parse(line, terminal.isTyped ? 'you' : undefined);
@@ -82,6 +87,7 @@ async function follow(): Promise<void> {
       case 'message': {
         // A script cannot thaw them while its next line waits for one.
         if (!hasPage) supervisor.thawIfAllFrozen();
+        received++;
         const taken = send(command.chat, command.text);
         if (!hasPage) await taken;
         break;
@@ -94,11 +100,18 @@ async function follow(): Promise<void> {
       case 'status':
         for (const notice of board.summary(supervisor.replicas, await store.inspect())) tell(notice);
         break;
+      case 'start':
+        supervisor.add();
+        break;
+      case 'help':
+        for (const notice of HELP) tell(notice);
+        break;
       case 'quit':
         terminal.close();
-        return;
+        return { received, unclear };
       case 'unclear':
-        tell(`line ${count} is not clear, ${command.why}`);
+        unclear++;
+        tell(terminal.isTyped ? command.why : `line ${count} is not clear, ${command.why}`);
         break;
       case 'nothing':
         break;
@@ -106,6 +119,7 @@ async function follow(): Promise<void> {
         command satisfies never;
     }
   }
+  return { received, unclear };
 }
 
 /** Resolves when a replica has taken the message in. */
@@ -117,20 +131,35 @@ function send(chat: string, text: string): Promise<void> {
 
 /** Leaves nothing behind: no process, no file, no socket. */
 function end(code = 0): Promise<never> {
-  ending ??= (async () => {
+  // Later, for the first step can fail back into this function.
+  ending ??= Promise.resolve().then(async () => {
     terminal.close();
+    if (intake.unanswered !== '') tell(`ends; not answered: ${intake.unanswered}`);
     await page.close();
     await supervisor.stop();
     await store.close();
     rmSync(folder, { recursive: true, force: true });
+    // On a terminal that was closed, Node's own exit would abort: it cannot put the terminal's mode back.
+    if (terminal.isGone) process.kill(process.pid, 'SIGKILL');
     process.exit(code);
-  })();
+  });
   return ending;
+}
+
+/** What ends npm, or the shell between, may not reach this process. */
+function endWithParent(parent: number): void {
+  const timer = setInterval(() => {
+    if (process.ppid !== parent) void end();
+  }, LOOK_FOR_PARENT_EVERY_MS);
+  timer.unref();
 }
 
 function readOptionsOrExit(): Options {
   try {
-    return readOptions(process.argv.slice(2));
+    const read = readOptions(process.argv.slice(2));
+    if (!read.help) return read;
+    process.stdout.write(USAGE);
+    process.exit(0);
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n`);
     process.exit(2);

@@ -38,7 +38,7 @@ afterAll(async () => {
 });
 
 beforeEach(async () => {
-  program = new Program('--page');
+  program = Program.piped('--page');
   [, address = ''] = await program.notices(/(http:\/\/127\.0\.0\.1:\d+)/);
   page = await browser.newPage({ viewport: { width: 1240, height: 1240 } });
   page.setDefaultTimeout(30_000);

@@ -258,3 +258,10 @@ export function checkOptionNames(where: string, options: unknown, known: Readonl
   if (unknown === undefined) return;
   throw new ConfigError(`${where}: there is no option '${unknown}'. There are ${Object.keys(known).join(', ')}.`);
 }
+
+/** What was given, without its contents: a string may be somebody's message. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string') return `a string of ${value.length} characters`;
+  if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value);
+  return typeof value;
+}

@@ -2,6 +2,7 @@
 export type { BringsState } from './bot/options.js';
 export { type CoordinatorOptions, OPTION_NAMES as COORDINATOR_OPTION_NAMES } from './coordination/options.js';
 export { recordFromJson, recordToJson } from './coordination/record/record-json.js';
+export { isClockSane } from './coordination/record/step.js';
 export { StoreCoordinator, type StoreCoordinatorOptions } from './coordination/StoreCoordinator.js';
 export * from './coordination/store.js';
 export * as transitions from './coordination/transitions.js';
@@ -45,5 +46,6 @@ export {
   StaleFenceError,
 } from './errors.js';
 export type { IncomingMessage, Intake, Provider, Reply, SendContext } from './providers/provider.js';
+export { checkStateKey, checkStateWrite } from './state/arguments.js';
 export type { StateStore, StoredState } from './state/state-store.js';
 export { type Clock, systemClock, type Timer } from './time/clock.js';

@@ -1,4 +1,12 @@
-import { ConfigError, checkOptionNames, StaleFenceError, type StateStore, type StoredState } from '@botmesh/core/spi';
+import {
+  ConfigError,
+  checkOptionNames,
+  checkStateKey,
+  checkStateWrite,
+  StaleFenceError,
+  type StateStore,
+  type StoredState,
+} from '@botmesh/core/spi';
 import type { Connection, ConnectionOptions, TlsOptions } from './clients/connection.js';
 import { checkConnectionOptions, openConnection } from './clients/open-connection.js';
 import { checkNamespace } from './namespace.js';
@@ -66,19 +74,21 @@ export class RedisStateStore implements StateStore {
   }
 
   async load(key: string): Promise<StoredState | null> {
+    checkStateKey(key);
     const [fence, value] = (await (await this.#open()).evalsha(LOAD, [this.#keyOf(key)], [])) as (string | null)[];
     if (typeof fence !== 'string' || typeof value !== 'string') return null;
     return { value: JSON.parse(fromWire(value)) as unknown, fence: Number(fence) };
   }
 
   async save(key: string, value: unknown, fence: number): Promise<void> {
-    const text = toWire(JSON.stringify(value) ?? 'null');
+    const text = toWire(checkStateWrite(key, value, fence));
     const connection = await this.#open();
     const newest = Number(await connection.evalsha(SAVE, [this.#keyOf(key)], [fence, text, this.#ttlMs]));
     if (newest !== fence) throw new StaleFenceError(fence, newest);
   }
 
   async delete(key: string): Promise<void> {
+    checkStateKey(key);
     await (await this.#open()).evalsha(DELETE, [this.#keyOf(key)], []);
   }
 

@@ -48,8 +48,12 @@ export class Reader {
 }
 
 export function readJoin(reply: unknown): JoinAnswer {
-  const [kind, first, second, third] = new Reader(reply).line().split(' ');
-  if (kind === 'joined') return { kind, epoch: Number(first), era: Number(second), quarantined: third === '1' };
+  const reader = new Reader(reply);
+  const [kind, first, second, third, parked] = reader.line().split(' ');
+  if (kind === 'joined') {
+    const notices = times(Number(parked), () => readParked(reader));
+    return { kind, epoch: Number(first), era: Number(second), quarantined: third === '1', parked: notices };
+  }
   if (kind === 'replaced') return { kind };
   if (kind !== 'refused') throw unknownAnswer();
   return { kind, found: { format: Number(first), leaseMs: Number(second), shards: Number(third) } };

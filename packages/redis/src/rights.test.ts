@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { testClients } from '../testing/clients.js';
 import { TestServer, until } from '../testing/lab.js';
+import { ServerUnfitError } from './clients/unfit.js';
 import { RedisCoordinator } from './RedisCoordinator.js';
 import { RedisStateStore } from './RedisStateStore.js';
 
@@ -41,4 +42,27 @@ test.each(testClients)('$name: a user with the rights of the README can do all t
   await Promise.all([first.stop(), second.stop()]);
   await state.close();
   await user.close();
+});
+
+test('start() refuses a server that cannot be used at once, and leaves nothing open', async () => {
+  await using server = await TestServer.start({
+    users: ['user bot on >secret ~* &* +@all', 'user default on nopass ~* &* +@all'],
+  });
+  const url = server.url.replace('//', '//bot:wrong@');
+  const coordinator = new RedisCoordinator({ url });
+
+  const before = performance.now();
+  const refused: unknown = await coordinator.start().catch((error: unknown) => error);
+
+  expect(refused).toBeInstanceOf(ServerUnfitError);
+  expect(refused).toMatchObject({ code: 'config', reason: 'login' });
+  expect(String(refused)).not.toContain('wrong');
+  expect(performance.now() - before).toBeLessThan(4000);
+  await until('only the test is connected', async () => {
+    return (
+      String(await server.ask('CLIENT', 'LIST'))
+        .trim()
+        .split('\n').length === 1
+    );
+  });
 });

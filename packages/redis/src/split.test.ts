@@ -35,10 +35,12 @@ async function rulesBrokenBy(program: Program, config: readonly string[]): Promi
 
   const splitAt = nowMs();
   set.split();
-  await set.failedOver();
-  await pause(2 * LEASE_MS);
-  // The old primary goes on for a second, and a replica's word is a second old at most.
+  // The old side has stopped by now, where it is told to, and the new one has not begun.
+  await pause(DOWN_AFTER_MS);
+  // A replica's word is a second old at most, and so is what it lacks.
   fleet.lostData(splitAt - 2000);
+  await set.failedOver();
+  await pause(3 * LEASE_MS);
   set.heal();
   await set.oldFollows();
   await fleet.isAlive(60_000);

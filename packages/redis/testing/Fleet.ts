@@ -140,6 +140,14 @@ export class Fleet implements AsyncDisposable {
     return this.events().filter(({ kind }) => kind === 'granted').length;
   }
 
+  /** The replica that was granted a turn last, while it holds it. */
+  holder(): Replica | undefined {
+    const events = this.events().filter(({ kind }) => kind === 'granted' || kind === 'ended');
+    const last = events.reduce<HistoryEvent | undefined>((a, b) => (a === undefined || b.at > a.at ? b : a), undefined);
+    if (last?.kind !== 'granted') return undefined;
+    return this.replicas.find(({ name }) => name === last.replica);
+  }
+
   /** Waits until grants are made again, whatever happened: the mesh is alive. */
   async isAlive(limitMs: number): Promise<void> {
     const before = this.grants;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { hasEnded, type ProcessIdentity } from './processes.js';
 
 /** The longest path a Unix socket may have everywhere. */
@@ -16,6 +16,9 @@ interface Note extends ProcessIdentity {
   readonly hasJoined: boolean;
 }
 
+/** What a look at a note finds: nothing whole in it, or that it cannot be read here and now. */
+type Found = Note | 'torn' | 'unknown';
+
 /**
  * A folder beside the database in which every replica has a note of its own. It tells whether somebody else is at work on
  * this path when the file turns out to be new, put back or from before a reboot; and whose socket is left over.
@@ -25,7 +28,7 @@ export class Presence {
   readonly #own: ProcessIdentity;
 
   constructor(path: string, own: ProcessIdentity) {
-    this.folder = `${resolve(path)}-replicas`;
+    this.folder = `${path}-replicas`;
     this.#own = own;
   }
 
@@ -71,22 +74,33 @@ export class Presence {
 
   /** Whether a replica that joined on this path may be alive. What is left of those who surely are not is cleared away. */
   hasAny(): boolean {
+    const names = this.#names('.seat');
+    // For want of file descriptors, or of rights, say: who knows.
+    if (names === undefined) return true;
     let isAnyAlive = false;
-    for (const name of this.#names('.seat')) {
-      const note = this.#read(name);
-      if (note === undefined ? this.#isOld(name) : hasEnded(note, this.#own)) this.#forget(name);
-      else if (note?.hasJoined !== false) isAnyAlive = true;
+    for (const name of names) {
+      const found = this.#read(name);
+      if (this.#isLeft(name, found)) this.#forget(name);
+      else if (typeof found === 'string' || found.hasJoined) isAnyAlive = true;
     }
     return isAnyAlive;
+  }
+
+  #isLeft(name: string, found: Found): boolean {
+    if (found === 'unknown') return false;
+    return found === 'torn' ? this.#isOld(name) : hasEnded(found, this.#own);
   }
 
   /** Clears away what processes have left that ended without a word. Never rejects. */
   async sweep(): Promise<void> {
     try {
       this.hasAny();
-      const noted = new Set(this.#names('.seat'));
-      for (const name of this.#names('.sock')) if (!noted.has(name)) this.#forget(name);
-      await Promise.all([...noted].map((name) => this.#sweepForeign(name)));
+      // Before the notes: a note is written before its socket is made.
+      const sockets = this.#names('.sock') ?? [];
+      const noted = this.#names('.seat');
+      if (noted === undefined) return;
+      for (const name of sockets) if (!noted.includes(name)) this.#forget(name);
+      await Promise.all(noted.map((name) => this.#sweepForeign(name)));
     } catch {
       // The next replica to join tries again.
     }
@@ -95,7 +109,7 @@ export class Presence {
   /** A process of another container cannot be seen. Its socket can: nobody listens at it any more. */
   async #sweepForeign(name: string): Promise<void> {
     const note = this.#read(name);
-    if (note === undefined || note.namespace === this.#own.namespace) return;
+    if (typeof note === 'string' || note.namespace === this.#own.namespace) return;
     if (await isRefused(this.#socketOf(name))) this.#forget(name);
   }
 
@@ -114,13 +128,14 @@ export class Presence {
     return join(this.folder, `${name}.seat`);
   }
 
-  #names(end: string): string[] {
+  /** Undefined when the folder is there and cannot be read. */
+  #names(end: string): string[] | undefined {
     try {
       return readdirSync(this.folder)
         .filter((file) => file.endsWith(end))
         .map((file) => file.slice(0, -end.length));
-    } catch {
-      return [];
+    } catch (error) {
+      return isGone(error) ? [] : undefined;
     }
   }
 
@@ -130,13 +145,23 @@ export class Presence {
     return found === undefined || Math.abs(Date.now() - found.mtimeMs) > WRITING_MS;
   }
 
-  #read(name: string): Note | undefined {
+  #read(name: string): Found {
+    let text: string;
     try {
-      return JSON.parse(readFileSync(this.#noteOf(name), 'utf8')) as Note;
+      text = readFileSync(this.#noteOf(name), 'utf8');
+    } catch (error) {
+      return isGone(error) ? 'torn' : 'unknown';
+    }
+    try {
+      return JSON.parse(text) as Note;
     } catch {
-      return undefined;
+      return 'torn';
     }
   }
+}
+
+function isGone(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT';
 }
 
 /** Not its parents: a folder that is missing is for its owner to make. */

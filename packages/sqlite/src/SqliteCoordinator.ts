@@ -1,12 +1,11 @@
 import {
   COORDINATOR_OPTION_NAMES,
-  ConfigError,
   type CoordinatorOptions,
   checkOptionNames,
   StoreCoordinator,
 } from '@botmesh/core/spi';
-import type { DriverName } from './driver.js';
-import { fileOf } from './namespace.js';
+import { checkDriver, type DriverName } from './driver.js';
+import { checkPath, fileOf } from './namespace.js';
 import { SqliteStore } from './SqliteStore.js';
 
 export interface SqliteCoordinatorOptions extends CoordinatorOptions {
@@ -22,12 +21,12 @@ const NAMES = { ...COORDINATOR_OPTION_NAMES, path: true, namespace: true, driver
 
 /** A mesh of the processes of one host, over one SQLite file. No server to run; a dead process is noticed at once. */
 export class SqliteCoordinator extends StoreCoordinator {
+  /** @throws ConfigError naming the option that cannot work */
   constructor(options: SqliteCoordinatorOptions) {
-    if (typeof options?.path !== 'string' || options.path === '') {
-      throw new ConfigError('SqliteCoordinator: path is missing. Pass { path } with the file to keep the mesh in.');
-    }
-    const { path, namespace, driver } = options;
+    checkPath('SqliteCoordinator', options);
     checkOptionNames('SqliteCoordinator', options, NAMES);
+    const { path, namespace, driver } = options;
+    checkDriver(driver);
     super({ ...options, stores: [new SqliteStore({ path: fileOf(path, namespace), driver })] });
   }
 }

@@ -1,4 +1,4 @@
-import type { Ledger, MeshConfig } from '@botmesh/core/spi';
+import type { Grant, Ledger, MeshConfig } from '@botmesh/core/spi';
 import { Entries, Queues } from './entries.js';
 import { Done, Orphans, Taken } from './ids.js';
 import { Paces } from './paces.js';
@@ -56,9 +56,11 @@ export class SqliteLedger implements Ledger {
     for (const { key, seq } of tickets) this.#entries.expect(key, seq);
   }
 
-  /** The step is going to ask for all that an epoch has. */
-  expectAll(epoch: number): void {
+  /** By two statements, however many are listed. If it says no, all that the epoch has is read at once. */
+  isAsListed(epoch: number, view: readonly Grant[]): boolean {
+    if (this.#entries.areAsListed(epoch, this.era, view)) return true;
     this.#entries.ownedBy(epoch);
+    return false;
   }
 
   /** Writes what the step changed. */

@@ -1,9 +1,16 @@
-import { ConfigError, StaleFenceError, type StateStore, type StoredState } from '@botmesh/core/spi';
+import {
+  checkOptionNames,
+  checkStateKey,
+  checkStateWrite,
+  StaleFenceError,
+  type StateStore,
+  type StoredState,
+} from '@botmesh/core/spi';
 import { CALM_MS, Connection } from './Connection.js';
-import type { DriverName } from './driver.js';
+import { checkDriver, type DriverName } from './driver.js';
 import { explain } from './explain.js';
 import { demandCurrent } from './file.js';
-import { fileOf } from './namespace.js';
+import { checkPath, fileOf } from './namespace.js';
 import type { Sql } from './sql.js';
 import { toColumn } from './text.js';
 
@@ -14,28 +21,32 @@ export interface SqliteStateStoreOptions {
   driver?: DriverName;
 }
 
+const NAMES = { path: true, namespace: true, driver: true } as const;
+
 /** The state of chats in a SQLite file, each write held against the fence of the last. */
 export class SqliteStateStore implements StateStore {
   readonly #path: string;
   readonly #connection: Connection;
 
+  /** @throws ConfigError naming the option that cannot work */
   constructor(options: SqliteStateStoreOptions) {
-    if (typeof options?.path !== 'string' || options.path === '') {
-      throw new ConfigError('SqliteStateStore: path is missing. Pass { path } with the file to keep state in.');
-    }
+    checkPath('SqliteStateStore', options);
+    checkOptionNames('SqliteStateStore', options, NAMES);
     const { path, namespace, driver } = options;
+    checkDriver(driver);
     this.#path = fileOf(path, namespace);
     this.#connection = new Connection({ path: this.#path, driver, calmMs: CALM_MS });
   }
 
   async load(key: string): Promise<StoredState | null> {
+    checkStateKey(key);
     const row = await this.#use((sql) => sql.get('SELECT value, fence FROM state WHERE key = ?', toColumn(key)));
     if (row === undefined) return null;
     return { value: this.#parse(row.value as string), fence: row.fence as number };
   }
 
   async save(key: string, value: unknown, fence: number): Promise<void> {
-    const json = JSON.stringify(value) ?? 'null';
+    const json = checkStateWrite(key, value, fence);
     const newest = await this.#use((sql) => {
       // One statement is one step: the write happens only under a fence that is not older.
       const written = sql.get(
@@ -50,6 +61,7 @@ export class SqliteStateStore implements StateStore {
   }
 
   async delete(key: string): Promise<void> {
+    checkStateKey(key);
     await this.#use((sql) => sql.run('DELETE FROM state WHERE key = ?', toColumn(key)));
   }
 

@@ -3,6 +3,8 @@ import {
   type ApplyRequest,
   type BeatAnswer,
   type BeatRequest,
+  ConfigError,
+  isClockSane,
   type JoinAnswer,
   type JoinRequest,
   type LeaveRequest,
@@ -10,6 +12,7 @@ import {
   type Outgoing,
   type PaceAnswer,
   type PaceRequest,
+  type ParkedNotice,
   type Push,
   type Store,
   type StoreView,
@@ -38,6 +41,8 @@ export interface SqliteStoreOptions {
   readonly time?: (() => HostTime) | undefined;
   /** How pushes go; for tests. Default: Unix sockets. */
   readonly makeWire?: (() => Wire) | undefined;
+  /** Whether it looks into the file while somebody waits, in case a push is lost; for tests. Default: yes. */
+  readonly looks?: boolean | undefined;
 }
 
 /** `nowMs` judges leases, and starts anew with the host; `wallMs` gives stamps, and does not. */
@@ -68,7 +73,8 @@ export class SqliteStore implements Store {
   readonly #time: () => HostTime;
   readonly #makeWire: () => Wire;
   readonly #own: ProcessIdentity = ownIdentity();
-  readonly #boot = bootId();
+  /** Undefined until it could be read. */
+  #boot: string | undefined;
   readonly #presence: Presence;
   readonly #subscribers = new Map<string, Subscriber>();
   /** Only sends. */
@@ -77,6 +83,11 @@ export class SqliteStore implements Store {
   readonly #seated = new Set<string>();
   /** Why the last batch could not be written. */
   #refusal: Error | undefined;
+  readonly #looks: boolean;
+  /** What was parked by deaths that were noticed here, and that the next heartbeat from here tells of. */
+  #untold: ParkedNotice[] = [];
+  /** The same of the transaction under way, which may yet be rolled back. */
+  #parkedNow: ParkedNotice[] = [];
   #isClosed = false;
 
   constructor(options: SqliteStoreOptions) {
@@ -88,10 +99,12 @@ export class SqliteStore implements Store {
     this.#presence = new Presence(this.#path, this.#own);
     this.#makeWire = options.makeWire ?? (() => new SocketWire((instance) => this.#presence.socketOf(instance)));
     this.#wire = this.#makeWire();
+    this.#looks = options.looks ?? true;
   }
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
     const { instance, config } = request;
+    demandSaneClock(this.#time().wallMs);
     this.#connection.busyLimitMs = Math.min(LONGEST_BUSY_MS, config.leaseMs / 24);
     const answer = await this.#step((ledger, moment, pushes) => transitions.join(ledger, request, moment, pushes));
     if (answer.kind !== 'joined') return answer;
@@ -119,14 +132,13 @@ export class SqliteStore implements Store {
     if (this.#refusal !== undefined) throw this.#refusal;
     const answer = await this.#step((ledger, moment, pushes, file) => {
       this.#buryEndedIn(file, ledger, moment, pushes);
-      ledger.expectAll(request.epoch);
       return transitions.beat(ledger, request, moment, pushes);
     });
     this.#subscribers.get(instance)?.waiting.afterBeat(request, answer);
     this.#checkpoint(request.epoch);
     // It may have been removed with everything else.
     if (!this.#presence.isNoted(instance)) this.#told(() => this.#presence.write(instance, this.#seated.has(instance)));
-    return answer;
+    return answer.kind === 'alive' ? transitions.telling(answer, this.#untold.splice(0)) : answer;
   }
 
   async leave(request: LeaveRequest): Promise<void> {
@@ -213,7 +225,10 @@ export class SqliteStore implements Store {
 
   // ── Steps ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #step<Answer>(run: Run<Answer>): Promise<Answer> {
+  async #step<Answer>(run: Run<Answer>): Promise<Answer> {
+    this.#told(() => {
+      this.#boot ??= bootId();
+    });
     return this.#connection.use((file) => this.#transact(file, run));
   }
 
@@ -243,6 +258,7 @@ export class SqliteStore implements Store {
 
   #transact<Answer>(file: OpenFile, run: Run<Answer>): Answer {
     const pushes: Outgoing[] = [];
+    this.#parkedNow = [];
     file.sql.run('BEGIN IMMEDIATE');
     let answer: Answer;
     try {
@@ -258,6 +274,7 @@ export class SqliteStore implements Store {
       rollBack(file.database);
       throw error;
     }
+    this.#untold.push(...this.#parkedNow);
     for (const { instance: to, push } of pushes) this.#send(to, push);
     return answer;
   }
@@ -269,7 +286,7 @@ export class SqliteStore implements Store {
   #noticeStart(ledger: SqliteLedger, moment: Moment, pushes: Outgoing[]): void {
     if (ledger.run === moment.run || this.#seated.size > 0 || this.#presence.hasAny()) return;
     ledger.run = moment.run;
-    for (const { epoch } of ledger.live.values()) transitions.kill(ledger, epoch, moment, pushes);
+    for (const { epoch } of ledger.live.values()) this.#kill(ledger, epoch, moment, pushes);
   }
 
   // ── Pushes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -287,7 +304,9 @@ export class SqliteStore implements Store {
 
   #makeWaiting(instance: string): Waiting {
     return new Waiting({
-      look: (epoch, era, isWaiting) => this.#lookForGrants(instance, epoch, era, isWaiting),
+      look: (epoch, era, isWaiting) => {
+        if (this.#looks) this.#lookForGrants(instance, epoch, era, isWaiting);
+      },
       bury: () => this.#buryEnded(),
       version: () => this.#connection.file?.sql.get('PRAGMA data_version')?.data_version,
     });
@@ -327,9 +346,13 @@ export class SqliteStore implements Store {
     for (const { epoch, instance, process } of seats(file)) {
       if (process.pid !== this.#own.pid) warnOfOldLibrary(file.version);
       if (!hasEnded(process, this.#own)) continue;
-      transitions.kill(ledger, epoch, moment, pushes);
+      this.#kill(ledger, epoch, moment, pushes);
       this.#presence.forget(instance);
     }
+  }
+
+  #kill(ledger: SqliteLedger, epoch: number, moment: Moment, pushes: Outgoing[]): void {
+    this.#parkedNow.push(...transitions.kill(ledger, epoch, moment, pushes));
   }
 
   /** The eldest alone writes the log back into the file. */
@@ -338,6 +361,14 @@ export class SqliteStore implements Store {
     const eldest = file?.sql.get('SELECT min(epoch) AS eldest FROM replica')?.eldest;
     file?.database.exec(`PRAGMA wal_autocheckpoint = ${eldest === epoch ? LOG_PAGES : 0}`);
   }
+}
+
+/** The stamps of one whose clock is far off would not rise with the others' clocks. Nobody else is disturbed by it. */
+function demandSaneClock(wallMs: number): void {
+  if (isClockSane(wallMs)) return;
+  const date = new Date(wallMs);
+  const shown = Number.isNaN(date.getTime()) ? String(wallMs) : `the year ${date.getUTCFullYear()}`;
+  throw new ConfigError(`SQLite: the host's clock shows ${shown}. Set it: stamps are made of it, up to the year 2112.`);
 }
 
 /** The host's monotonic clock is common to all its processes. */

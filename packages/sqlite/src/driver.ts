@@ -18,6 +18,13 @@ export interface Database {
 
 export type DriverName = 'better-sqlite3' | 'node:sqlite';
 
+/** @throws ConfigError when there is no such library */
+export function checkDriver(driver: unknown): void {
+  if (driver === undefined || (typeof driver === 'string' && Object.hasOwn(LOADERS, driver))) return;
+  const found = typeof driver === 'string' ? `'${driver}'` : typeof driver;
+  throw new ConfigError(`driver: expected ${Object.keys(LOADERS).join(' or ')}, or nothing, found ${found}.`);
+}
+
 /** Opens a file; throws what the library throws. */
 export type Open = (path: string) => Database;
 
@@ -53,8 +60,13 @@ async function load(wanted: DriverName | undefined): Promise<Driver> {
     }
   }
   const which = wanted ?? 'better-sqlite3 or node:sqlite';
-  const message = `SQLite: ${which} cannot be loaded. Run "npm install better-sqlite3", or use Node 22.13 or newer.`;
+  const reason = firstLine(failures[0]);
+  const message = `SQLite: ${which} cannot be loaded (${reason}). Run "npm install better-sqlite3", or "npm rebuild better-sqlite3" where it is installed, or use Node 22.13 or newer.`;
   throw new ConfigError(message, 'config', { cause: failures[0] });
+}
+
+function firstLine(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).split('\n', 1)[0]!.slice(0, 300);
 }
 
 const LOADERS: Record<DriverName, () => Promise<Open>> = {

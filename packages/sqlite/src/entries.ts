@@ -1,9 +1,13 @@
-import type { LedgerEntry, LedgerMessage, LedgerQueue } from '@botmesh/core/spi';
+import type { Grant, LedgerEntry, LedgerMessage, LedgerQueue } from '@botmesh/core/spi';
 import type { Row } from './driver.js';
+import { LongTexts } from './long.js';
 import type { Sql } from './sql.js';
 import { fromColumn, fromTextOrNull, textOrNull, toColumn } from './text.js';
 
 const COLUMNS = 'key, seq, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt, error';
+
+/** A row with a longer body would not fit into a page with others. */
+const LONGEST_IN_ROW = 200;
 
 /** So many entries of a queue are read at a time. */
 const PAGE = 64;
@@ -17,6 +21,12 @@ const READ_ONE = `SELECT ${COLUMNS} FROM entry WHERE owner = ? AND seq = ?`;
 const READ_OWNED = `SELECT ${COLUMNS}, fence <> 0 AND NOT EXISTS (
   SELECT 1 FROM entry AS other WHERE other.key = entry.key AND other.seq < entry.seq
 ) AS is_head FROM entry WHERE owner = ? ORDER BY seq`;
+
+/** A holder stands first, so only of those that wait it is asked whether somebody stands before them. */
+const READ_SETTLED = `SELECT json_group_array(seq) AS seqs, json_group_array(fence) AS fences FROM entry
+WHERE owner = ? AND offered = 0 AND (fence <> 0 AND era = ? OR fence = 0 AND EXISTS (
+  SELECT 1 FROM entry AS other WHERE other.key = entry.key AND other.seq < entry.seq
+))`;
 
 /** All that a step may change of an entry. */
 interface Mutable {
@@ -33,6 +43,8 @@ interface Loaded {
   readonly entry: LedgerEntry;
   /** What the table has of it; undefined for one that is not in the table yet. */
   readonly before: Mutable | undefined;
+  /** Its body is in a table of its own. */
+  readonly isBodyApart: boolean;
 }
 
 /** The first entries of a key that the table has, in order. Those removed since are among them. */
@@ -45,6 +57,7 @@ interface Front {
 /** The entries a step touches: each is one object, however often it is asked for, and is written once, at the end. */
 export class Entries {
   readonly #sql: Sql;
+  readonly #long: LongTexts;
   readonly #loaded = new Map<number, Loaded>();
   readonly #fronts = new Map<string, Front>();
   /** By key, in order, those that this step adds: they come after all that were there. */
@@ -56,6 +69,7 @@ export class Entries {
 
   constructor(sql: Sql) {
     this.#sql = sql;
+    this.#long = new LongTexts(sql);
   }
 
   /** The step is going to ask for this one. */
@@ -94,6 +108,20 @@ export class Entries {
     return page.concat(added.filter((entry) => entry.seq > seq && this.at(entry.seq) === entry));
   }
 
+  /** Whether the table has just these tickets of an epoch, each held in this era or waiting as listed. */
+  areAsListed(epoch: number, era: number, view: readonly Grant[]): boolean {
+    // What this step has changed the table does not know yet.
+    if (this.#loaded.size > 0) return false;
+    const { count } = this.#sql.get('SELECT count(*) AS count FROM entry WHERE owner = ?', epoch) ?? {};
+    if (count !== view.length) return false;
+    if (count === 0) return true;
+    const { seqs, fences } = this.#sql.get(READ_SETTLED, epoch, era) ?? {};
+    const fencesBySeq = new Map(view.map(({ seq, fence }) => [seq, fence]));
+    const held = JSON.parse(fences as string) as number[];
+    const found = JSON.parse(seqs as string) as number[];
+    return found.length === count && found.every((seq, index) => fencesBySeq.get(seq) === held[index]);
+  }
+
   /** All of an epoch, in the order of their places. */
   ownedBy(epoch: number): LedgerEntry[] {
     if (!this.#whole.has(epoch)) this.#readOwned(epoch);
@@ -103,7 +131,7 @@ export class Entries {
   }
 
   add(entry: LedgerEntry): void {
-    this.#loaded.set(entry.seq, { entry, before: undefined });
+    this.#loaded.set(entry.seq, { entry, before: undefined, isBodyApart: false });
     const added = this.#added.get(entry.key);
     if (added === undefined) this.#added.set(entry.key, [entry]);
     else added.push(entry);
@@ -116,6 +144,7 @@ export class Entries {
     this.#expected.delete(entry.seq);
     if (known.before === undefined) return;
     this.#sql.run('DELETE FROM entry WHERE key = ? AND seq = ?', toColumn(entry.key), entry.seq);
+    if (known.isBodyApart) this.#long.delete(entry.seq);
   }
 
   flush(): void {
@@ -158,18 +187,21 @@ export class Entries {
   #keep(row: Row): LedgerEntry {
     const known = this.at(row.seq as number);
     if (known !== undefined) return known;
-    const entry = entryOf(row);
-    this.#loaded.set(entry.seq, { entry, before: mutable(entry) });
+    const entry = entryOf(row, this.#long);
+    const isBodyApart = entry.message !== null && row.body === null;
+    this.#loaded.set(entry.seq, { entry, before: mutable(entry), isBodyApart });
     return entry;
   }
 
   #insert(entry: LedgerEntry): void {
     const { seq, key, owner, fence, era, batch, offered, message } = entry;
     const { id, body, maxAttempts, dedupeMs, attempt, error } = message ?? NO_MESSAGE;
+    const isBodyApart = body !== null && body.length > LONGEST_IN_ROW;
+    if (isBodyApart) this.#long.set(seq, body);
     this.#sql.run(
       `INSERT INTO entry (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[toColumn(key), seq, owner, fence, era, batch, offered ? 1 : 0],
-      ...[textOrNull(id), textOrNull(body), maxAttempts, dedupeMs, attempt, textOrNull(error)],
+      ...[textOrNull(id), textOrNull(isBodyApart ? null : body), maxAttempts, dedupeMs, attempt, textOrNull(error)],
     );
   }
 
@@ -185,7 +217,7 @@ export class Entries {
 
 const NO_MESSAGE = { id: null, body: null, maxAttempts: null, dedupeMs: null, attempt: null, error: null };
 
-function entryOf(row: Row): LedgerEntry {
+function entryOf(row: Row, long: LongTexts): LedgerEntry {
   return {
     key: fromColumn(row.key as string),
     seq: row.seq as number,
@@ -194,19 +226,36 @@ function entryOf(row: Row): LedgerEntry {
     era: row.era as number,
     batch: row.batch as number,
     offered: row.offered === 1,
-    message: row.body === null ? null : messageOf(row),
+    message: row.attempt === null ? null : new SqliteMessage(row, long),
   };
 }
 
-function messageOf(row: Row): LedgerMessage {
-  return {
-    id: fromTextOrNull(row.id),
-    body: fromColumn(row.body as string),
-    maxAttempts: row.max_attempts as number,
-    dedupeMs: row.dedupe_ms as number,
-    attempt: row.attempt as number,
-    error: fromTextOrNull(row.error),
-  };
+class SqliteMessage implements LedgerMessage {
+  readonly id: string | null;
+  readonly maxAttempts: number;
+  readonly dedupeMs: number;
+  attempt: number;
+  error: string | null;
+  readonly #seq: number;
+  /** Null when it is kept apart. */
+  readonly #body: string | null;
+  readonly #long: LongTexts;
+
+  constructor(row: Row, long: LongTexts) {
+    this.id = fromTextOrNull(row.id);
+    this.maxAttempts = row.max_attempts as number;
+    this.dedupeMs = row.dedupe_ms as number;
+    this.attempt = row.attempt as number;
+    this.error = fromTextOrNull(row.error);
+    this.#seq = row.seq as number;
+    this.#body = row.body as string | null;
+    this.#long = long;
+  }
+
+  /** A long one is read when it is asked for: few steps hand a message out. */
+  get body(): string {
+    return this.#body === null ? this.#long.get(this.#seq) : fromColumn(this.#body);
+  }
 }
 
 function mutable({ owner, fence, era, batch, offered, message }: LedgerEntry): Mutable {

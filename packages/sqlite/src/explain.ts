@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import { BotmeshError, ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
 import { writersOf } from './locks.js';
 
@@ -8,9 +8,10 @@ import { writersOf } from './locks.js';
  * - `full`: no room on the disk
  * - `denied`: this user may not write it
  * - `damaged`: what is in it is no database any more
+ * - `refused`: a value or a statement of ours; the connection is sound
  * - `broken`: the disk, or anything else
  */
-export type Fault = 'busy' | 'full' | 'denied' | 'damaged' | 'broken';
+export type Fault = 'busy' | 'full' | 'denied' | 'damaged' | 'refused' | 'broken';
 
 /** Primary result codes of SQLite. */
 const FAULT_OF_RESULT: Readonly<Record<number, Fault>> = {
@@ -20,7 +21,11 @@ const FAULT_OF_RESULT: Readonly<Record<number, Fault>> = {
   8: 'denied',
   11: 'damaged',
   13: 'full',
+  18: 'refused',
+  19: 'refused',
+  20: 'refused',
   23: 'denied',
+  25: 'refused',
   26: 'damaged',
 };
 
@@ -32,6 +37,12 @@ const FAULT_OF_NAME: Readonly<Record<string, Fault>> = {
   SQLITE_CORRUPT: 'damaged',
   SQLITE_FULL: 'full',
   SQLITE_AUTH: 'denied',
+  SQLITE_TOOBIG: 'refused',
+  SQLITE_CONSTRAINT: 'refused',
+  SQLITE_MISMATCH: 'refused',
+  SQLITE_RANGE: 'refused',
+  ERR_INVALID_ARG_TYPE: 'refused',
+  ERR_OUT_OF_RANGE: 'refused',
   SQLITE_NOTADB: 'damaged',
   EACCES: 'denied',
   EPERM: 'denied',
@@ -45,6 +56,9 @@ export function faultOf(error: unknown): Fault {
   const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
   if (typeof errcode === 'number') return FAULT_OF_RESULT[errcode & 0xff] ?? 'broken';
   if (typeof code === 'string') return FAULT_OF_NAME[code.replace(/^(SQLITE_[A-Z]+)_.*/, '$1')] ?? 'broken';
+  // What better-sqlite3 says of a value that it cannot bind, and of a connection that is closed.
+  if (error instanceof TypeError || error instanceof RangeError)
+    return /not open/.test(error.message) ? 'broken' : 'refused';
   // A text in a column that is no JSON. The error quotes it, so it may not be passed on.
   return error instanceof SyntaxError ? 'damaged' : 'broken';
 }
@@ -91,7 +105,7 @@ function broken(path: string, error: unknown): string {
 /** SQLite tells of a full disk in other words where it has to enlarge its index. */
 function hasNoRoom(path: string): boolean {
   try {
-    return statfsSync(dirname(resolve(path))).bavail === 0;
+    return statfsSync(dirname(path)).bavail === 0;
   } catch {
     return false;
   }

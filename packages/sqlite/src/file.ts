@@ -1,5 +1,5 @@
-import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { accessSync, constants, existsSync, lstatSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
 import { type Database, type DriverName, findDriver } from './driver.js';
 import { damaged } from './explain.js';
@@ -19,6 +19,9 @@ const NETWORK: Record<number, string> = {
   1952539503: 'OCFS2',
   198183888: 'Lustre',
 };
+
+/** Where the kernel shows what it knows: nobody can keep files there. */
+const SHOWN: Record<number, string> = { 40864: 'proc', 1650812274: 'sysfs', 1667723888: 'cgroup2' };
 
 /** A file with more in it is not looked through when it is opened: that would hold up the process. */
 const LOOKED_THROUGH_BYTES = 4 * 1024 * 1024;
@@ -113,20 +116,52 @@ function lookThrough(database: Database, path: string): void {
 }
 
 function checkPlace(path: string): void {
-  const folder = dirname(resolve(path));
+  const folder = dirname(path);
   if (!existsSync(folder)) {
     throw new ConfigError(`SQLite: the folder ${folder} does not exist. Make it first.`);
   }
-  if (statSync(path, { throwIfNoEntry: false })?.isFile() === false) {
-    throw new ConfigError(`SQLite: ${path} is not a file. Use the path of a file, or of none yet.`);
-  }
+  const { type } = statfsSync(folder);
+  const shown = SHOWN[type];
+  if (shown !== undefined) throw new ConfigError(`SQLite: ${folder} is in ${shown}, where no files can be kept.`);
+  checkFile(path);
   // SQLite opens what it may not write all the same, and fails later.
   accessSync(folder, constants.W_OK | constants.X_OK);
   for (const each of [path, `${path}-wal`, `${path}-shm`]) {
     if (existsSync(each)) accessSync(each, constants.R_OK | constants.W_OK);
   }
-  const kind = NETWORK[statfsSync(folder).type];
+  const kind = NETWORK[type];
   if (kind === undefined) return;
   const message = `SQLite: ${folder} is on a network file system (${kind}), where its locks cannot be trusted. Use a local disk, or another backend for several hosts.`;
   throw new ConfigError(message);
+}
+
+/** Every process has to see the same log beside the file, which stands under the name that it was opened by. */
+function checkFile(path: string): void {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  if (found.isSymbolicLink()) {
+    throw new ConfigError(
+      `SQLite: ${path} became a symbolic link. Put a file in its place, or start with its own path.`,
+    );
+  }
+  if (!found.isFile()) throw new ConfigError(`SQLite: ${path} is not a file. Use the path of a file, or of none yet.`);
+  if (isMounted(path)) {
+    const message = `SQLite: ${path} is mounted by itself: the log beside it would be another for each container. Mount its folder.`;
+    throw new ConfigError(message);
+  }
+  if (found.nlink === 1) return;
+  const message = `SQLite: ${path} has ${found.nlink} names (hard links), and under each it would be another mesh. Keep one: copy the file instead.`;
+  throw new ConfigError(message);
+}
+
+function isMounted(path: string): boolean {
+  try {
+    const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
+    // A space and the like stand there in octal.
+    const shown = path.replace(/[\s\\]/g, (each) => `\\${each.charCodeAt(0).toString(8).padStart(3, '0')}`);
+    return mounts.some((line) => line.split(' ')[4] === shown);
+  } catch {
+    // A system without that list, or one that does not let it be read.
+    return false;
+  }
 }

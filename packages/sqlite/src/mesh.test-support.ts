@@ -37,12 +37,14 @@ export interface FileMeshOptions {
   /** Holds the clock while something is on its way. Default: the clock is real. */
   readonly hold?: () => () => void;
   readonly time?: () => HostTime;
+  /** See `RemoteStoreOptions`. */
+  readonly looks?: boolean;
   /** For copies of the files. */
   readonly open: Open;
 }
 
 /** What storeMesh() needs: stores in other processes, and what can happen to their files. */
-export function fileMesh({ pool, first = 0, shards, hold = () => () => {}, time, open }: FileMeshOptions) {
+export function fileMesh({ pool, first = 0, shards, hold = () => () => {}, time, looks, open }: FileMeshOptions) {
   const folder = makeFolder();
   const files = Array.from({ length: shards }, (_, shard) => (shard === 0 ? folder.file : `${folder.file}-${shard}`));
   const traffic = new Traffic(hold);
@@ -51,7 +53,7 @@ export function fileMesh({ pool, first = 0, shards, hold = () => () => {}, time,
     createStore(shard: number): RemoteStore {
       const nth = opened[shard]!;
       opened[shard] = nth + 1;
-      return new RemoteStore({ process: pool.at(first + nth), path: files[shard]!, time, traffic });
+      return new RemoteStore({ process: pool.at(first + nth), path: files[shard]!, time, traffic, looks });
     },
     server: {
       wipe: async () => {

@@ -94,7 +94,7 @@ export class StoreProcess {
   }
 
   /** Opens a store. The result runs a method of it. */
-  open(kind: 'virtual' | 'real' | 'state', path: string, ears?: Ears) {
+  open(kind: 'virtual' | 'steps' | 'real' | 'state', path: string, ears?: Ears) {
     const store = this.#number();
     if (ears !== undefined) this.#ears.set(store, ears);
     this.#send({ open: store, kind, path });
@@ -150,6 +150,8 @@ export interface RemoteStoreOptions {
   /** What the host's clocks show, sent with every request. Default: the store reads them itself. */
   readonly time?: (() => HostTime) | undefined;
   readonly traffic: Traffic;
+  /** Never looks into the file for a push that was lost: a look comes when it comes. Default: it does. */
+  readonly looks?: boolean | undefined;
 }
 
 /** A SqliteStore in another process. */
@@ -160,10 +162,10 @@ export class RemoteStore implements Store {
   readonly #listeners = new Map<number, { readonly instance: string; readonly hear: (push: Push) => void }>();
   #subscriptions = 0;
 
-  constructor({ process, path, time, traffic }: RemoteStoreOptions) {
+  constructor({ process, path, time, traffic, looks = true }: RemoteStoreOptions) {
     this.#time = time ?? (() => undefined);
     this.#traffic = traffic;
-    this.#call = process.open(time === undefined ? 'real' : 'virtual', path, {
+    this.#call = process.open(time === undefined ? 'real' : looks ? 'virtual' : 'steps', path, {
       push: (subscription, push) => this.#listeners.get(subscription)?.hear(push),
       sent: (push, instance) => traffic.sent(push, instance),
       heard: (push) => traffic.heard(push),

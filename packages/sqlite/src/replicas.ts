@@ -1,15 +1,24 @@
 import type { ApplyAnswer, LedgerRow, Note } from '@botmesh/core/spi';
 import type { Row } from './driver.js';
 import { type Entries, Tickets } from './entries.js';
+import { LongTexts } from './long.js';
 import type { Sql } from './sql.js';
 import { fromColumn, toColumn } from './text.js';
 
 const COLUMNS =
   'epoch, replica_id, instance, first_epoch, is_proven, beat, beat_number, since, replaced, adopts, batch, notes';
 
+/** Each heartbeat writes the row: a few pages do not matter. */
+const LONGEST_IN_ROW = 4096;
+
+/** Stands for a reply that is kept apart: one that hands out messages can be long. */
+const APART = '';
+const READ_COLUMNS = `${COLUMNS}, reply = '${APART}' AS is_reply_apart`;
+
 /** The live epochs. */
 export class Replicas {
   readonly #sql: Sql;
+  readonly #long: LongTexts;
   readonly #entries: Entries;
   readonly #process: string;
   readonly #loaded = new Map<number, SqliteRow>();
@@ -19,6 +28,7 @@ export class Replicas {
   /** `process` is written beside the rows that are added. */
   constructor(sql: Sql, entries: Entries, process: string) {
     this.#sql = sql;
+    this.#long = new LongTexts(sql);
     this.#entries = entries;
     this.#process = process;
   }
@@ -27,7 +37,7 @@ export class Replicas {
     if (this.#deleted.has(epoch)) return undefined;
     const known = this.#loaded.get(epoch) ?? this.#added.get(epoch);
     if (known !== undefined || epoch === 0) return known;
-    const row = this.#sql.get(`SELECT ${COLUMNS} FROM replica WHERE epoch = ?`, epoch);
+    const row = this.#sql.get(`SELECT ${READ_COLUMNS} FROM replica WHERE epoch = ?`, epoch);
     return row === undefined ? undefined : this.#keep(row);
   }
 
@@ -39,12 +49,13 @@ export class Replicas {
   delete(epoch: number): boolean {
     this.#deleted.add(epoch);
     this.#sql.run('DELETE FROM replica WHERE epoch = ?', epoch);
+    this.#long.delete(epoch);
     return true;
   }
 
   values(): Iterable<LedgerRow> {
     const rows = new Map<number, LedgerRow>();
-    for (const row of this.#sql.all(`SELECT ${COLUMNS} FROM replica ORDER BY epoch`)) {
+    for (const row of this.#sql.all(`SELECT ${READ_COLUMNS} FROM replica ORDER BY epoch`)) {
       const kept = this.#keep(row);
       rows.set(kept.epoch, kept);
     }
@@ -61,7 +72,7 @@ export class Replicas {
     const epoch = row.epoch as number;
     const known = this.#loaded.get(epoch);
     if (known !== undefined) return known;
-    const kept = new SqliteRow(row, this.#sql, this.#entries);
+    const kept = new SqliteRow(row, this.#sql, this.#long, this.#entries);
     this.#loaded.set(epoch, kept);
     return kept;
   }
@@ -98,8 +109,10 @@ class SqliteRow implements LedgerRow {
   /** Undefined until it is asked for or set: it may be long, and few steps need it. */
   #reply: ApplyAnswer | null | undefined;
   #isReplySet = false;
+  readonly #isReplyApart: boolean;
+  readonly #long: LongTexts;
 
-  constructor(row: Row, sql: Sql, entries: Entries) {
+  constructor(row: Row, sql: Sql, long: LongTexts, entries: Entries) {
     this.epoch = row.epoch as number;
     this.replicaId = fromColumn(row.replica_id as string);
     this.instance = row.instance as string;
@@ -114,13 +127,17 @@ class SqliteRow implements LedgerRow {
     this.notes = row.notes === '[]' ? NONE : (JSON.parse(row.notes as string) as Note[]);
     this.#notesBefore = this.notes;
     this.tickets = new Tickets(entries, this.epoch);
+    this.#isReplyApart = row.is_reply_apart === 1;
     this.#sql = sql;
+    this.#long = long;
     this.#before = this.#mutable();
   }
 
   get reply(): ApplyAnswer | null {
     if (this.#reply === undefined) {
-      const text = this.#sql.get('SELECT reply FROM replica WHERE epoch = ?', this.epoch)?.reply;
+      const text = this.#isReplyApart
+        ? this.#long.get(this.epoch)
+        : this.#sql.get('SELECT reply FROM replica WHERE epoch = ?', this.epoch)?.reply;
       this.#reply = typeof text === 'string' ? (JSON.parse(text) as ApplyAnswer) : null;
     }
     return this.#reply;
@@ -132,14 +149,7 @@ class SqliteRow implements LedgerRow {
   }
 
   flush(sql: Sql): void {
-    if (this.#isReplySet) {
-      sql.run(
-        'UPDATE replica SET batch = ?, reply = ? WHERE epoch = ?',
-        this.batch,
-        JSON.stringify(this.#reply),
-        this.epoch,
-      );
-    }
+    if (this.#isReplySet) this.#flushReply(sql);
     if (this.notes !== this.#notesBefore) {
       sql.run('UPDATE replica SET notes = ? WHERE epoch = ?', JSON.stringify(this.notes), this.epoch);
     }
@@ -156,6 +166,14 @@ class SqliteRow implements LedgerRow {
         this.epoch,
       ],
     );
+  }
+
+  #flushReply(sql: Sql): void {
+    const text = JSON.stringify(this.#reply);
+    const isApart = text.length > LONGEST_IN_ROW;
+    if (isApart) this.#long.set(this.epoch, text);
+    else if (this.#isReplyApart) this.#long.delete(this.epoch);
+    sql.run('UPDATE replica SET batch = ?, reply = ? WHERE epoch = ?', this.batch, isApart ? APART : text, this.epoch);
   }
 
   #mutable(): string {

@@ -7,6 +7,10 @@ const VERSION = 1;
 /** Small: a step changes a few rows on four pages, and writes each page as a whole. */
 const PAGE_BYTES = 1024;
 
+/**
+ * A table WITHOUT ROWID has its rows in the tree that is searched, so a search reads the rows it passes: they must be short.
+ * Texts of any length are the last column of a table with a rowid.
+ */
 const TABLES = `
   CREATE TABLE mesh (
     id INTEGER PRIMARY KEY CHECK (id = 1), config TEXT, run TEXT, era INTEGER NOT NULL, quarantine_ms REAL NOT NULL,
@@ -25,19 +29,20 @@ const TABLES = `
     attempt INTEGER, error TEXT, PRIMARY KEY (key, seq)
   ) WITHOUT ROWID;
   CREATE INDEX entry_owner ON entry (owner, seq);
+  CREATE TABLE long (stamp INTEGER PRIMARY KEY, text TEXT NOT NULL);
   CREATE TABLE orphan (key TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE taken (name TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE done (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, until REAL NOT NULL);
   CREATE TABLE parked (
-    seq INTEGER PRIMARY KEY, key TEXT NOT NULL, id TEXT, body TEXT NOT NULL, attempts INTEGER NOT NULL, error TEXT
+    seq INTEGER PRIMARY KEY, key TEXT NOT NULL, id TEXT, attempts INTEGER NOT NULL, error TEXT, body TEXT NOT NULL
   );
   CREATE TABLE pace (name TEXT PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
   CREATE INDEX pace_until ON pace (until);
-  CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL, fence INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE state (key TEXT PRIMARY KEY, fence INTEGER NOT NULL, value TEXT NOT NULL);
 `;
 
 /** Their names, as SQLite lists them. */
-const NAMES = 'done entry mesh orphan pace parked replica state taken';
+const NAMES = 'done entry long mesh orphan pace parked replica state taken';
 
 /**
  * Makes the tables if the file is new.

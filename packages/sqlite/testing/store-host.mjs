@@ -47,10 +47,13 @@ async function unhurried(run) {
   }
 }
 
-function openStore(id, path, isVirtual) {
+function openStore(id, path, kind) {
+  const isVirtual = kind !== 'real';
   let time;
   const unsubscribe = new Map();
-  const store = new SqliteStore(isVirtual ? { path, time: () => time, makeWire: () => toldWire(id, path) } : { path });
+  const store = new SqliteStore(
+    isVirtual ? { path, time: () => time, makeWire: () => toldWire(id, path), looks: kind !== 'steps' } : { path },
+  );
   const own = {
     async subscribe(instance, subscription) {
       const listener = (push) => tell({ store: id, subscription, push });
@@ -86,7 +89,7 @@ async function call({ call: id, store, method, args, now }) {
 process.on('message', (message) => {
   const { open, kind, path } = message;
   if (open === undefined) void call(message);
-  else opened.set(open, kind === 'state' ? openState(path) : openStore(open, path, kind === 'virtual'));
+  else opened.set(open, kind === 'state' ? openState(path) : openStore(open, path, kind));
 });
 process.on('disconnect', () => process.exit());
 tell({ driver: (await findDriver()).name });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const PROGRAM = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));
 const LONGEST_MS = 60_000;
 
 export interface Ending {
@@ -21,9 +22,24 @@ export class Program {
   readonly #written = { out: '', err: '' };
   #whenWritten: (() => void)[] = [];
 
-  constructor(...args: string[]) {
+  /** With pipes for input and output. */
+  static piped(...args: string[]): Program {
+    return new Program(process.execPath, [PROGRAM, ...args]);
+  }
+
+  /** On a terminal of its own, by the system's `script`: what it shows is output, and its end closes the terminal. */
+  static typed(): Program {
+    return new Program('script', ['-qec', `'${process.execPath}' '${PROGRAM}'`, '/dev/null']);
+  }
+
+  /** As a person starts it. Signals go to npm alone. */
+  static byNpm(...args: string[]): Program {
+    return new Program('npm', ['start', '--silent', '--', ...args]);
+  }
+
+  private constructor(command: string, args: string[]) {
     const env = { ...process.env, TMPDIR: this.#folder };
-    this.#child = spawn(process.execPath, [PROGRAM, ...args], { timeout: LONGEST_MS, env });
+    this.#child = spawn(command, args, { timeout: LONGEST_MS, env, cwd: ROOT });
     this.#child.stdin?.on('error', () => {});
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => this.#add('out', text));
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => this.#add('err', text));
@@ -49,16 +65,25 @@ export class Program {
   }
 
   /** What is found in the program's notices, as soon as it is there. Rejects when the program ends without it. */
-  async notices(what: RegExp): Promise<RegExpExecArray> {
+  notices(what: RegExp): Promise<RegExpExecArray> {
+    return this.#found('err', what);
+  }
+
+  /** What is found on its standard output: on a terminal, notices as well. */
+  shows(what: RegExp): Promise<RegExpExecArray> {
+    return this.#found('out', what);
+  }
+
+  async #found(where: 'out' | 'err', what: RegExp): Promise<RegExpExecArray> {
     let hasEnded = false;
     void this.ended.then(() => {
       hasEnded = true;
       this.#wake();
     });
     for (;;) {
-      const found = what.exec(this.#written.err);
+      const found = what.exec(this.#written[where]);
       if (found !== null) return found;
-      if (hasEnded) throw new Error(`the program ended and never said ${what}, but: ${this.#written.err}`);
+      if (hasEnded) throw new Error(`the program ended and never said ${what}, but: ${this.#written[where]}`);
       await new Promise<void>((resolve) => this.#whenWritten.push(resolve));
     }
   }

@@ -1,7 +1,14 @@
 import { checkEventName, Events } from '../coordination/events.js';
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
 import type { Coordinator, Inbox, Mailroom } from '../coordination/types.js';
-import { ConfigError, CoordinationUnavailableError, LeaseLostError, LifecycleError } from '../errors.js';
+import {
+  BadInputError,
+  ConfigError,
+  CoordinationUnavailableError,
+  checkOptionNames,
+  LeaseLostError,
+  LifecycleError,
+} from '../errors.js';
 import type { Attempt } from '../pipeline/Attempt.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import type { Message } from '../pipeline/envelope.js';
@@ -20,6 +27,7 @@ import type { Hearer, TurnSetup, Work } from '../pipeline/setup.js';
 import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
 import { MemoryStateStore } from '../state/MemoryStateStore.js';
+import { kindOf } from '../state/plain-data.js';
 import type { StateStore } from '../state/state-store.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { announce } from './announce.js';
@@ -59,6 +67,8 @@ const SHORTEST_LIMIT_MS = 1_000;
 const RETRY_MS = 1_000;
 const LONGEST_LIMIT_MS = 2 ** 31 - 1;
 
+const NOT_STARTED = 'The bot is not started. Call start() first.';
+
 /** Which Bot runs on a coordinator. */
 const users = new WeakMap<Coordinator, object>();
 
@@ -72,7 +82,8 @@ export interface StopOptions {
  * in, whichever replica each of them reached.
  *
  * A message is handled at least once. It may be handled again, with a greater `ctx.attempt`, when a handler threw or a
- * replica died; replies already sent are then sent again.
+ * replica died. Replies that a failed attempt sent are not sent again; those of a replica that died are, unless
+ * `onUnknownSend` puts them on record.
  */
 export class Bot<S extends object = ChatState, U extends object = ChatState, G extends object = ChatState> {
   readonly #options: BotOptions;
@@ -235,7 +246,8 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
    * sent again, with the same idempotency key.
    *
    * @throws BadInputError for an id, a list or a message that is none
-   * @throws LifecycleError when the bot stops meanwhile, and the signal's reason when it aborts; the position is kept
+   * @throws ConfigError for an option that does not exist
+   * @throws LifecycleError before `start()`, and when the bot stops meanwhile; the signal's reason when it aborts; the position is kept
    */
   broadcast(chats: Chats, message: BroadcastMessage, options: BroadcastOptions): Promise<BroadcastProgress> {
     return this.#broadcasts.run(chats, message, options);
@@ -263,20 +275,24 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
    *
    * Resolves with whether a turn was running. One that was about to end may still end as handled; the event `ended` tells.
    *
+   * @throws BadInputError for what is no name of a chat
+   * @throws LifecycleError before `start()` and after `stop()`
    * @throws CoordinationUnavailableError when the backend does not answer
    */
-  cancel(chat: string, reason = 'cancelled'): Promise<boolean> {
-    return this.#reach(chat, cancelNote(String(reason)));
+  async cancel(chat: string, reason = 'cancelled'): Promise<boolean> {
+    return this.#reach('bot.cancel()', chat, cancelNote(String(reason)));
   }
 
   /**
    * Gives `payload`, plain JSON data, to the running turn of `chat`, whichever replica has it: its `ctx.onSteer` hears it.
    * Resolves with whether a turn was running; whether it listened is not known.
    *
+   * @throws BadInputError for what is no name of a chat, and for a payload that is no plain JSON data or too much of it
+   * @throws LifecycleError before `start()` and after `stop()`
    * @throws CoordinationUnavailableError when the backend does not answer
    */
   async steer(chat: string, payload: unknown): Promise<boolean> {
-    return this.#reach(chat, steerNote(payload));
+    return this.#reach('bot.steer()', chat, steerNote(payload));
   }
 
   /**
@@ -311,7 +327,12 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     return mailroomOf(this.#mail, this.#coordinator, call);
   }
 
-  async #reach(chat: string, note: string): Promise<boolean> {
+  async #reach(call: string, chat: string, note: string): Promise<boolean> {
+    if (typeof chat !== 'string' || chat === '') {
+      throw new BadInputError(`${call}: chat is ${chat === '' ? 'empty' : kindOf(chat)}: expected the name of a chat.`);
+    }
+    if (this.#health === 'new') return refuse('not-started', NOT_STARTED);
+    if (this.#health === 'stopped') return refuse('stopped', 'The bot was stopped. Make a new one.');
     const hearer = this.#running.get(chat);
     hearer?.hear(note);
     return hearer !== undefined || (this.#mail?.tell(chat, note) ?? false);
@@ -331,8 +352,11 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
    *
    * What waits is passed on before the first turn has ended, and counts as not tried. With no other replica to take it, it
    * stays in the mesh until one comes; a bot that runs alone handles it before it stops.
+   *
+   * @throws ConfigError at once, for an option that does not exist; BadInputError for a time that is none
    */
   stop(options: StopOptions = {}): Promise<void> {
+    checkOptionNames('bot.stop()', options, { drainMs: true });
     const drainMs = checkDrainMs(options.drainMs ?? DRAIN_MS);
     if (drainMs === 0) this.#hurry.abort();
     this.#stopped ??= this.#stop(drainMs);
@@ -365,7 +389,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   };
 
   readonly #intake: Intake = (message) => {
-    if (this.#health === 'new') return refuse('not-started', 'The bot is not started. Call start() first.');
+    if (this.#health === 'new') return refuse('not-started', NOT_STARTED);
     if (this.#stopped !== undefined || this.#stopping.signal.aborted) {
       return refuse('stopped', 'The bot is stopping and takes nothing in.');
     }
@@ -524,6 +548,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       load: this.#load,
       enqueue: this.#enqueue,
       stopping: this.#stopping.signal,
+      isStarted: () => this.#health !== 'new',
       isConnected: () => this.#provider.exclusive !== true || this.#isConnected,
     });
   }

@@ -226,7 +226,9 @@ describe('bot.broadcast', () => {
   test('sends a chat that is in the list twice its message once', async () => {
     const lab = new Lab();
     await lab.run(async () => {
-      const { bot } = await lab.replica();
+      const { bot, provider } = await lab.replica();
+      // So that the first is still on its way when the second comes.
+      provider.onSend = () => lab.clock.sleep(100);
 
       expect(await bot.broadcast(['a', 'a', 'b', 'a'], 'news', { id: 'n1' })).toEqual({ done: 4, failed: 0 });
     });

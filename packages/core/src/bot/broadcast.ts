@@ -2,15 +2,16 @@ import type { Coordinator, Leadership } from '../coordination/types.js';
 import {
   BadInputError,
   CoordinationUnavailableError,
+  checkOptionNames,
   LeaseLostError,
   LifecycleError,
   StaleFenceError,
 } from '../errors.js';
 import type { Load } from '../pipeline/Load.js';
 import { pause } from '../pipeline/pause.js';
-import { isPlainObject, notPlain } from '../pipeline/plain-data.js';
 import { broadcastKey, RESERVED } from '../pipeline/reserved.js';
 import type { Reply } from '../providers/provider.js';
+import { isPlainObject, kindOf, notPlain } from '../state/plain-data.js';
 import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import type { Context } from './Context.js';
@@ -41,6 +42,13 @@ export interface BroadcastOptions {
   pace?: (chat: string, signal: AbortSignal) => Promise<void> | void;
 }
 
+const OPTION_NAMES: { readonly [Name in keyof Required<BroadcastOptions>]: true } = {
+  id: true,
+  onProgress: true,
+  signal: true,
+  pace: true,
+};
+
 export interface BroadcastProgress {
   /** How many chats are over: their message is taken in, or there is none for them. */
   readonly done: number;
@@ -62,6 +70,7 @@ export interface BroadcastSetup {
   readonly enqueue: Enqueue;
   /** Aborts when the Bot stops. */
   readonly stopping: AbortSignal;
+  isStarted(): boolean;
   /** Whether this replica can send. */
   isConnected(): boolean;
 }
@@ -100,6 +109,9 @@ export class Broadcasts {
 
   async run(chats: Chats, message: BroadcastMessage, options: BroadcastOptions): Promise<BroadcastProgress> {
     check(chats, message, options);
+    if (!this.#setup.isStarted()) {
+      throw new LifecycleError('not-started', 'bot.broadcast(): The bot is not started. Call start() first.');
+    }
     const { id, signal } = options;
     const { coordinator, clock, load, stopping } = this.#setup;
     const ending = new AbortController();
@@ -322,11 +334,16 @@ function check(chats: unknown, message: unknown, options: BroadcastOptions): voi
     );
   }
   const where = `bot.broadcast(… { id: '${id}' })`;
+  checkOptionNames(where, options, OPTION_NAMES);
   const list = chats as Partial<Iterable<string> & AsyncIterable<string>> | null | undefined;
   const isList = typeof list === 'object' && (list?.[Symbol.iterator] ?? list?.[Symbol.asyncIterator]) !== undefined;
   if (!isList) throw new BadInputError(`${where}: expected a list of chats first.`);
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw new BadInputError(`${where}: signal is not an AbortSignal.`);
+  }
+  for (const name of ['onProgress', 'pace'] as const) {
+    if (options[name] === undefined || typeof options[name] === 'function') continue;
+    throw new BadInputError(`${where}: ${name} is ${kindOf(options[name])}: expected a function.`);
   }
   if (typeof message !== 'function') checkReply(message);
 }

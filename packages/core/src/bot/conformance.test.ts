@@ -3,5 +3,5 @@ import { botConformance } from '../testing/bot-conformance/suite.js';
 import { memorySubject } from '../testing/memory-subject.js';
 
 describe('bots on the memory coordinator', () => {
-  test.each(botConformance(memorySubject()))('$title', ({ run }) => run());
+  for (const { title, run } of botConformance(memorySubject())) test(title, run);
 });

@@ -1,7 +1,7 @@
 import { BadInputError } from '../errors.js';
 import type { Attempt } from '../pipeline/Attempt.js';
 import { Holds, type HoldsSetup } from '../pipeline/Holds.js';
-import { notPlain } from '../pipeline/plain-data.js';
+import { notPlain } from '../state/plain-data.js';
 import type { StateRules } from '../state/StateRules.js';
 import { type Context, type Holding, holdsOf } from './Context.js';
 

@@ -50,6 +50,39 @@ describe('what cannot work is refused where it is written', () => {
     expect(made({ maxRetries: 3 })).toMatch(/no option 'maxRetries'. There are provider, coordinator,/);
   });
 
+  test('a number that is a text', () => {
+    for (const name of ['retryDelayMs', 'maxTurnMs', 'maxProgressMs', 'graceMs', 'maxAttempts']) {
+      expect(made({ [name]: '100' })).toMatch(new RegExp(`${name} is a string of 3 characters`));
+    }
+    expect(made({ overlap: { mode: 'collect', quietMs: '5' } })).toMatch(/quietMs is a string of 1 characters/);
+    expect(made({ rates: { chat: { perSecond: '5' } } })).toMatch(/rates\.chat\.perSecond is a string/);
+    expect(made({ rates: { chat: { perSecond: 5, burst: '5' } } })).toMatch(/rates\.chat\.burst is a string/);
+  });
+
+  test('an option of stop() or broadcast() that does not exist', async () => {
+    const bot = new Bot({ provider: new FakeProvider(), log: () => {} });
+    await bot.start();
+
+    expect(problem(() => bot.stop(untyped({ drain: 5 })))).toMatch(/bot\.stop\(\): there is no option 'drain'/);
+    expect(() => bot.stop(untyped({ drainMs: '5' }))).toThrow(/drainMs is a string of 1 characters/);
+    await expect(bot.broadcast(['k'], 'x', untyped({ id: 'b', pase: 1 }))).rejects.toThrow(/no option 'pase'/);
+    await expect(bot.broadcast(['k'], 'x', untyped({ id: 'b', pace: 1 }))).rejects.toThrow(/pace is .*a function/);
+
+    await bot.stop();
+  });
+
+  test('a chat that is no name', async () => {
+    const bot = new Bot({ provider: new FakeProvider(), log: () => {} });
+    await bot.start();
+
+    for (const chat of [undefined, 5, '']) {
+      await expect(bot.cancel(untyped(chat))).rejects.toMatchObject({ code: 'bad-input' });
+      await expect(bot.steer(untyped(chat), {})).rejects.toMatchObject({ code: 'bad-input' });
+    }
+
+    await bot.stop();
+  });
+
   test('steps of a flow that say or do nothing', () => {
     const a = flow('a');
 
@@ -65,6 +98,25 @@ describe('what cannot work is refused where it is written', () => {
     expect(problem(() => new Bot({ provider: new FakeProvider() }).use(a))).toMatch(/flow 'a' has no steps/);
   });
 });
+
+test.each(['alone', 'with a coordinator'])(
+  'calls before start() and after stop() say so of the bot, %s',
+  async (how) => {
+    const coordinator = new MemoryCoordinator({ mesh: new MemoryMesh() });
+    const options = { provider: new FakeProvider(), log: () => {} };
+    const bot = new Bot(how === 'alone' ? options : { ...options, coordinator });
+    const calls = [() => bot.cancel('k'), () => bot.steer('k', {}), () => bot.broadcast(['k'], 'x', { id: 'b' })];
+
+    for (const call of calls) {
+      await expect(call()).rejects.toMatchObject({ code: 'not-started', message: expect.stringContaining('The bot ') });
+    }
+    await bot.start();
+    await bot.stop();
+    for (const call of calls) {
+      await expect(call()).rejects.toMatchObject({ code: 'stopped', message: expect.stringContaining('The bot ') });
+    }
+  },
+);
 
 test('a second Bot on the same coordinator is refused at its start, and disturbs the first one in nothing', async () => {
   const coordinator = new MemoryCoordinator({ mesh: new MemoryMesh() });

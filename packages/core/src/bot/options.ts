@@ -1,10 +1,10 @@
 import type { Coordinator } from '../coordination/types.js';
-import { ConfigError, checkOptionNames } from '../errors.js';
+import { ConfigError, checkOptionNames, shown } from '../errors.js';
 import { type Overlap, type OverlapByKind, settleOverlap } from '../pipeline/overlap.js';
 import type { Rate, Rates } from '../pipeline/Pacer.js';
-import { isPlainObject, kindOf } from '../pipeline/plain-data.js';
 import type { UnknownSends } from '../pipeline/sends.js';
 import type { Provider } from '../providers/provider.js';
+import { isPlainObject, kindOf } from '../state/plain-data.js';
 import type { StateShape } from '../state/schema.js';
 import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
@@ -121,19 +121,23 @@ export function checkOptions(options: BotOptions): void {
     throw new ConfigError(`Bot: ${name} is ${kindOf(value)}. Pass a function.`);
   }
   const { retryDelayMs = 0, maxAttempts = 1, maxTurnMs = 1 } = options;
-  if (!(retryDelayMs >= 0)) throw new ConfigError(`Bot: retryDelayMs is ${retryDelayMs}. Give a number from 0 up.`);
-  if (!(maxTurnMs > 0 && maxTurnMs < 2 ** 31)) {
-    throw new ConfigError(`Bot: maxTurnMs is ${maxTurnMs}. Give a number above 0, or leave it out for no limit.`);
+  if (!isNumber(retryDelayMs) || !(retryDelayMs >= 0)) {
+    throw new ConfigError(`Bot: retryDelayMs is ${shown(retryDelayMs)}. Give a number from 0 up.`);
+  }
+  if (!isNumber(maxTurnMs) || !(maxTurnMs > 0 && maxTurnMs < 2 ** 31)) {
+    throw new ConfigError(
+      `Bot: maxTurnMs is ${shown(maxTurnMs)}. Give a number above 0, or leave it out for no limit.`,
+    );
   }
   const { maxProgressMs = 1, graceMs = 1 } = options;
   for (const [name, value] of Object.entries({ maxProgressMs, graceMs })) {
     if (typeof value === 'number' && value >= 0 && value < 2 ** 31) continue;
-    throw new ConfigError(`Bot: ${name} is ${String(value)}. Give a number of milliseconds from 0 up.`);
+    throw new ConfigError(`Bot: ${name} is ${shown(value)}. Give a number of milliseconds from 0 up.`);
   }
   settleOverlap(options.overlap);
   checkSending(options);
   if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
-    throw new ConfigError(`Bot: maxAttempts is ${maxAttempts}. Give a whole number from 1 up.`);
+    throw new ConfigError(`Bot: maxAttempts is ${shown(maxAttempts)}. Give a whole number from 1 up.`);
   }
 }
 
@@ -183,15 +187,22 @@ function checkSending({ onUnavailable, rates, onUnknownSend }: BotOptions): void
     checkOptionNames(`Bot: rates.${name}`, rate, { perSecond: true, burst: true });
     const { perSecond, burst = 1 } = rate as Rate;
     // Slower than one in an hour is slower than stores can tell.
-    if (!(perSecond >= 1 / 3_600 && perSecond <= 100_000)) {
-      throw new ConfigError(`Bot: rates.${name}.perSecond is ${perSecond}. Give a number from 1/3600 to 100,000.`);
-    }
-    if (!(burst >= 1 && burst <= 3_600 * perSecond)) {
+    if (!isNumber(perSecond) || !(perSecond >= 1 / 3_600 && perSecond <= 100_000)) {
       throw new ConfigError(
-        `Bot: rates.${name}.burst is ${burst}. Give a number from 1 up, of at most an hour's sends.`,
+        `Bot: rates.${name}.perSecond is ${shown(perSecond)}. Give a number from 1/3600 to 100,000.`,
+      );
+    }
+    if (!isNumber(burst) || !(burst >= 1 && burst <= 3_600 * perSecond)) {
+      throw new ConfigError(
+        `Bot: rates.${name}.burst is ${shown(burst)}. Give a number from 1 up, of at most an hour's sends.`,
       );
     }
   }
+}
+
+/** A text of digits compares as a number does, and adds as a text. */
+function isNumber(value: unknown): boolean {
+  return typeof value === 'number';
 }
 
 export function backoff(firstMs: number): (attempt: number) => number {

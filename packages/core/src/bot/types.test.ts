@@ -129,3 +129,22 @@ test('a schema and the state of the bot agree', async () => {
   // @ts-expect-error: a broadcast has a name
   await expect(make().broadcast([], 'x', {})).rejects.toThrow(/no id/);
 });
+
+test('one held key gives its hold, and several an array of them', async () => {
+  const bot = make();
+  const seen: unknown[] = [];
+  bot.use(async (ctx) => {
+    const user = await ctx.hold('user');
+    expectTypeOf(user.state.points).toEqualTypeOf<number>();
+    const take = async (): Promise<unknown> => {
+      // @ts-expect-error: one key gives no array
+      const [first] = await ctx.hold('user');
+      return first;
+    };
+    seen.push(take.length, Symbol.iterator in user);
+  });
+  await bot.start();
+  await provider.receive({ chat: 'k', from: 'ana', text: 'x' });
+  await expect.poll(() => seen).toEqual([0, false]);
+  await bot.stop();
+});

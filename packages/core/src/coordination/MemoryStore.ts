@@ -9,6 +9,7 @@ import type {
   LeaveRequest,
   PaceAnswer,
   PaceRequest,
+  ParkedNotice,
   Push,
   Store,
   StoreView,
@@ -31,6 +32,8 @@ export class MemoryStore implements Store {
   #record: MeshRecord = emptyRecord();
   #run: string;
   #clockOffsetMs = 0;
+  /** What was parked by deaths that no step of a replica brought about. */
+  #untold: ParkedNotice[] = [];
 
   constructor(options: { clock?: Clock } = {}) {
     this.#clock = options.clock ?? systemClock;
@@ -48,7 +51,8 @@ export class MemoryStore implements Store {
   }
 
   async beat(request: BeatRequest): Promise<BeatAnswer> {
-    return this.#step((record, moment, pushes) => transitions.beat(record, request, moment, pushes));
+    const answer = this.#step((record, moment, pushes) => transitions.beat(record, request, moment, pushes));
+    return answer.kind === 'alive' ? transitions.telling(answer, this.#untold.splice(0)) : answer;
   }
 
   async leave(request: LeaveRequest): Promise<void> {
@@ -78,7 +82,7 @@ export class MemoryStore implements Store {
 
   /** Counts an epoch as dead at once. */
   kill(epoch: number): void {
-    this.#step((record, moment, pushes) => transitions.kill(record, epoch, moment, pushes));
+    this.#untold.push(...this.#step((record, moment, pushes) => transitions.kill(record, epoch, moment, pushes)));
   }
 
   /** Moves the server's clock, forward or back. */

@@ -18,6 +18,7 @@ import type {
   News,
   Note,
   Op,
+  ParkedNotice,
   Push,
   Store,
   Taken,
@@ -34,6 +35,8 @@ export interface SeatHost {
   readonly shards: number;
   /** Whether somebody here takes over messages. */
   adopts(): boolean;
+  /** Whether anybody here ever did: where nobody does, a message without an owner would only stand in the way. */
+  hasAdopted(): boolean;
   emit<E extends keyof CoordinatorEvents>(event: E, payload: CoordinatorEvents[E]): void;
   adopted(place: Place, message: Adoption): void;
   wentDown(error: Error): void;
@@ -190,6 +193,7 @@ export class Seat {
     if (joined instanceof Error) return joined;
     const { answer, sentAt } = joined;
     if (answer.kind !== 'joined') return answer;
+    this.#takeIn(() => this.#tellParked(answer.parked));
     if (this.#phase === 'joining' && this.#instance === instance) this.#takeIn(() => this.#sitDown(answer, sentAt));
     else void this.#store.leave({ epoch: answer.epoch, instance }).catch(() => {});
     return answer;
@@ -445,9 +449,18 @@ export class Seat {
       // Taken while stop() was under way: it goes to somebody else with the rest.
       if (this.#phase === 'leaving') this.#tickets.endAll('stopped');
       if (!isAbandoned) onTaken(place);
-      else if (place !== null) this.#tickets.withdraw(place);
+      else if (place !== null) this.#giveUp(op, place);
     };
     this.#call(op, onDone, onRefused);
+  }
+
+  /**
+   * Its caller was told that nothing was taken. A message with an id stays in the mesh all the same, for whoever adopts it:
+   * delivered again meanwhile, here or elsewhere, it was called a duplicate of this one.
+   */
+  #giveUp(op: Op, place: Place): void {
+    if (op.op === 'accept' && op.id !== null && this.#host.hasAdopted()) this.#tickets.pass(place);
+    else this.#tickets.withdraw(place);
   }
 
   /** An operation that gives this replica no place. Whether anything came of it. */
@@ -514,8 +527,8 @@ export class Seat {
     this.#tickets.withdraw(place);
   }
 
-  finish(place: Place): Promise<void> {
-    return this.#tickets.finish(place);
+  finish(place: Place, onLanded: (() => void) | undefined): Promise<void> {
+    return this.#tickets.finish(place, onLanded);
   }
 
   passWaiting(): void {
@@ -551,7 +564,8 @@ export class Seat {
     if (!isBelieved) this.#tickets.forgetEarly();
     for (let at = 0; at < pending.length; at += 1) {
       const taken = answer.results[at] ?? null;
-      pending[at]!.settle(taken === null || isBelieved ? taken : { seq: taken.seq, fence: 0 });
+      const each = pending[at]!;
+      each.settle(taken === null || isBelieved || !isTaking(each) ? taken : { seq: taken.seq, fence: 0 });
     }
     this.#tickets.forgetEarly();
     this.#onNews(answer.news, answer.era);
@@ -568,9 +582,16 @@ export class Seat {
     for (const adoption of news.adopted) {
       if (isLeaving || this.#tickets.get(adoption.seq) !== undefined) continue;
       const { key, seq, fence } = adoption;
-      this.#host.adopted(this.#addPlace(key, seq, isBelieved ? fence : 0, true), adoption);
+      const place = this.#addPlace(key, seq, isBelieved ? fence : 0, true);
+      // The store heard too late that nobody listens here any more.
+      if (this.#host.adopts()) this.#host.adopted(place, adoption);
+      else this.#tickets.pass(place);
     }
-    for (const { key, id, attempts, error } of news.parked) {
+    this.#tellParked(news.parked);
+  }
+
+  #tellParked(notices: readonly ParkedNotice[]): void {
+    for (const { key, id, attempts, error } of notices) {
       const parked = { key: key.slice(2), id: id ?? undefined, attempts };
       this.#host.emit('parked', error === null ? parked : { ...parked, error });
     }

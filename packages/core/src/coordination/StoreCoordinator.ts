@@ -51,6 +51,7 @@ export class StoreCoordinator implements Mailroom {
   #stopping: Promise<void> | undefined;
   #whenDead: ((error: Error) => void)[] = [];
   #wasReplaced = false;
+  #hasAdopted = false;
   #downSinceMs: number | undefined;
 
   constructor(options: StoreCoordinatorOptions) {
@@ -72,6 +73,7 @@ export class StoreCoordinator implements Mailroom {
       settings: this.#settings,
       shards,
       adopts: () => this.#inbox.count('adopted') > 0,
+      hasAdopted: () => this.#hasAdopted,
       emit: (event, payload) => this.#events.emit(event, payload),
       adopted: (place, message) => this.#adopted(place, message),
       wentDown: (error) => this.#wentDown(error),
@@ -264,6 +266,7 @@ export class StoreCoordinator implements Mailroom {
 
   onAdopted(listener: (message: AdoptedMessage) => void): () => void {
     const off = this.#inbox.on('adopted', listener);
+    this.#hasAdopted = true;
     this.#tellAdopting();
     return () => {
       off();
@@ -279,10 +282,10 @@ export class StoreCoordinator implements Mailroom {
     return place !== undefined && !(place instanceof Error) && place.stage === 'open' && place.fence !== 0;
   }
 
-  async finish(ticket: Ticket): Promise<void> {
+  async finish(ticket: Ticket, onLanded?: () => void): Promise<void> {
     const [seat, place] = this.#findFree('finish()', ticket);
     if (place.stage === 'lost') throw place.error ?? new LeaseLostError('superseded');
-    await seat.finish(place);
+    await seat.finish(place, onLanded);
   }
 
   passWaiting(): void {

@@ -1,6 +1,7 @@
 import { CoordinationUnavailableError, LeaseLostError, type LeaseLostReason } from '../errors.js';
 import type { Timer } from '../time/clock.js';
 import type { Batches } from './batches.js';
+import { callQuietly } from './events.js';
 import { type Ending, type Hold, type Keeper, Lead, MOST_KEPT, Turn } from './held.js';
 import type { Lease } from './lease.js';
 import type { Settings } from './options.js';
@@ -112,19 +113,23 @@ export class Tickets implements Keeper {
   }
 
   /** Nobody will acquire it: what it stands for is done. */
-  finish(place: Place): Promise<void> {
-    return new Promise((resolve) => this.#give(place, { how: 'done' }, resolve));
+  finish(place: Place, onLanded: (() => void) | undefined): Promise<void> {
+    return new Promise((resolve) => this.#give(place, { how: 'done', onLanded }, resolve));
   }
 
   /** Messages that nobody holds here go to others. */
   passWaiting(): void {
     for (const place of [...this.#places.values()]) {
-      if (!place.isMessage || (place.stage !== 'open' && place.stage !== 'waiting')) continue;
-      const { wait } = place;
-      place.error = new LeaseLostError('stopped');
-      this.#give(place, { how: 'pass' });
-      wait?.reject(place.error);
+      if (place.isMessage && (place.stage === 'open' || place.stage === 'waiting')) this.pass(place);
     }
+  }
+
+  /** A message that nobody holds here goes to others. */
+  pass(place: Place): void {
+    const { wait } = place;
+    place.error = new LeaseLostError('stopped');
+    this.#give(place, { how: 'pass' });
+    wait?.reject(place.error);
   }
 
   /** The backend is away: its caller is told so, and a message goes back to the mesh. */
@@ -190,7 +195,7 @@ export class Tickets implements Keeper {
       abandoned: false,
       settle: (taken) => {
         if (this.#places.get(place.seq) === place) this.#places.delete(place.seq);
-        if (taken !== null) this.#onFinished(place.key, ending.also ?? []);
+        if (taken !== null) this.#onLanded(place, ending, taken.fence !== 0);
         onDone?.();
       },
       reject: () => onDone?.(),
@@ -232,6 +237,13 @@ export class Tickets implements Keeper {
     // One for an earlier turn of the same ticket came late.
     if (place.hold !== undefined && note.at > place.fence) place.hold.told(note.note);
     else if (place.hold === undefined && place.notes.length < MOST_KEPT) place.notes.push(note);
+  }
+
+  /** The store has confirmed a release. `isHeld`: the ticket held its key until then. */
+  #onLanded(place: Place, { also = [], onLanded }: Ending, isHeld: boolean): void {
+    if (isHeld) this.#onFinished(place.key, also);
+    // Not in the midst of an answer.
+    if (onLanded !== undefined) queueMicrotask(() => callQuietly(onLanded, isHeld || also.length === 0));
   }
 
   /** They ended together with a turn of this replica, and need no heartbeat to learn it. */
@@ -363,9 +375,11 @@ function backOf({ isMessage }: Place): Ending {
   return { how: isMessage ? 'return' : 'withdraw' };
 }
 
-function releaseOf({ isMessage, key, seq }: Place, { how, error = null, also = [] }: Ending): Op {
-  const op = { op: 'release', key, seq, how: isMessage || how === 'withdraw' ? how : 'done' } as const;
-  return { ...op, ...(error === null ? {} : { error }), ...(also.length === 0 ? {} : { also }) };
+/** Without the parts that are not needed: most releases need none, and it is sent as it is. */
+function releaseOf({ isMessage, key, seq }: Place, { how: wanted, error, also }: Ending): Op {
+  const how = isMessage || wanted === 'withdraw' ? wanted : 'done';
+  if (error == null && (also === undefined || also.length === 0)) return { op: 'release', key, seq, how };
+  return { op: 'release', key, seq, how, error: error ?? null, also: also ?? [] };
 }
 
 function timedOut(place: Place, timeoutMs: number): CoordinationUnavailableError {

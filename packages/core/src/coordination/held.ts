@@ -9,6 +9,7 @@ export interface Ending {
   readonly error?: string | null;
   /** Messages behind it that end with it. */
   readonly also?: readonly number[];
+  readonly onLanded?: ((isAll: boolean) => void) | undefined;
 }
 
 const LONGEST_ERROR = 500;
@@ -17,6 +18,11 @@ const MOST_ALSO = 256;
 export const MOST_KEPT = 256;
 /** Every message makes a hold: what few need costs the others nothing. */
 const NONE: readonly never[] = [];
+
+const PLAIN = { pass: { how: 'pass' }, return: { how: 'return' }, done: { how: 'done' } } as const satisfies Record<
+  string,
+  Ending
+>;
 
 /** What a held key needs of the seat that holds it. */
 export interface Keeper {
@@ -79,13 +85,19 @@ export abstract class Hold {
   /** What came before is told once the caller has what this returns. */
   onTold(listener: (note: string) => void): () => void {
     checkListener('told', listener);
-    // A wrapper of its own, so that one function registered twice is heard twice and removed once.
-    const own = (note: string): void => listener(note);
-    this.#listeners = [...this.#listeners, own];
+    this.#listeners = this.#listeners.length === 0 ? [listener] : [...this.#listeners, listener];
     if (this.#kept.length > 0) queueMicrotask(() => this.#tellKept());
+    let isOn = true;
     return () => {
-      this.#listeners = this.#listeners.filter((each) => each !== own);
+      if (isOn) this.#forget(listener);
+      isOn = false;
     };
+  }
+
+  /** Once: it may have been registered twice. */
+  #forget(listener: (note: string) => void): void {
+    const at = this.#listeners.indexOf(listener);
+    this.#listeners = this.#listeners.filter((_, n) => n !== at);
   }
 
   #tellKept(): void {
@@ -108,7 +120,7 @@ export class Turn extends Hold implements MailTurn {
   }
 
   release(options?: LetGo): Promise<void> {
-    return this.giveBack(endingOf(options ?? {}));
+    return this.giveBack(options === undefined ? PLAIN.done : endingOf(options ?? {}));
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -122,7 +134,7 @@ export class Lead extends Hold implements Leadership {
   }
 
   resign(): Promise<void> {
-    return this.giveBack({ how: 'done' });
+    return this.giveBack(PLAIN.done);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -131,8 +143,10 @@ export class Lead extends Hold implements Leadership {
 }
 
 /** Never throws: a release that is refused would leave the key held. What makes no sense is left out. */
-function endingOf({ retry, pass, error, also }: LetGo): Ending {
+function endingOf({ retry, pass, error, also, onLanded: wanted }: LetGo): Ending {
   const how = pass === true ? 'pass' : retry === true ? 'return' : 'done';
+  const onLanded = typeof wanted === 'function' ? wanted : undefined;
+  if (error === undefined && also === undefined) return onLanded === undefined ? PLAIN[how] : { how, onLanded };
   const seqs = Array.isArray(also) ? also.filter((seq) => Number.isSafeInteger(seq)).slice(0, MOST_ALSO) : [];
-  return { how, error: typeof error === 'string' ? error.slice(0, LONGEST_ERROR) : null, also: seqs };
+  return { how, error: typeof error === 'string' ? error.slice(0, LONGEST_ERROR) : null, also: seqs, onLanded };
 }

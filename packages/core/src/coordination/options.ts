@@ -1,4 +1,4 @@
-import { BadInputError, ConfigError } from '../errors.js';
+import { BadInputError, ConfigError, shown } from '../errors.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { makeReplicaId } from './replica-id.js';
 import { type Timing, timing } from './timing.js';
@@ -84,11 +84,4 @@ export function whole(name: string, value: unknown, min: number, max: number): n
 export function text(name: string, value: unknown): string {
   if (typeof value === 'string') return value;
   throw new BadInputError(`${name} is ${shown(value)}: expected a string.`);
-}
-
-/** What was given, without its contents: a string may be somebody's message. */
-function shown(value: unknown): string {
-  if (typeof value === 'string') return `a string of ${value.length} characters`;
-  if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value);
-  return typeof value;
 }

@@ -29,7 +29,14 @@ export interface JoinRequest {
 }
 
 export type JoinAnswer =
-  | { readonly kind: 'joined'; readonly epoch: number; readonly era: number; readonly quarantined: boolean }
+  | {
+      readonly kind: 'joined';
+      readonly epoch: number;
+      readonly era: number;
+      readonly quarantined: boolean;
+      /** What was parked because this join ended other epochs. Told once: a repeated join brings none. */
+      readonly parked: readonly ParkedNotice[];
+    }
   | { readonly kind: 'refused'; readonly found: MeshConfig }
   /** A newer start has this replicaId. */
   | { readonly kind: 'replaced' };
@@ -147,7 +154,8 @@ export type ApplyAnswer =
        * One for each op, null where nothing came of it:
        *
        * - `reserve`, `try`, `accept`: the place taken; null when busy, or a duplicate
-       * - `release`: the ticket released, when its `also` was heeded; null otherwise
+       * - `release`: the ticket, when it was the caller's; `fence` is 0 unless it held its key, and only then was `also`
+       *   heeded. Null otherwise: nothing was done
        * - `tell`: the ticket that holds the key
        * - `replay`: the message's new place, `fence` 0; `drop`: its old one
        */

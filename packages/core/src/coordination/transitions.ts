@@ -17,7 +17,7 @@ import {
   settle,
 } from './record/queues.js';
 import type { Entry, Ledger, Moment, Outgoing, Row } from './record/record.js';
-import { admit, begin, configOf, isOver, noteSeen, type Step, stamp, startEra } from './record/step.js';
+import { admit, begin, configOf, isOver, noteSeen, type Step, stamp, startEra, wallOf } from './record/step.js';
 import type {
   ApplyAnswer,
   ApplyRequest,
@@ -31,6 +31,7 @@ import type {
   Note,
   PaceAnswer,
   PaceRequest,
+  ParkedNotice,
   Taken,
   Waiting,
   WaitingRequest,
@@ -74,16 +75,15 @@ export function join(record: Ledger, request: JoinRequest, moment: Moment, pushe
     renew(step, row);
     return joined(step, row);
   }
+  if (isOutdated(record, request)) return { kind: 'replaced' };
   // The caller knew this epoch and counts it as over: a rollback brought it back. Its batches would all be stale.
   if (row !== undefined) bury(step, row);
-
-  if (isOutdated(record, request)) return { kind: 'replaced' };
   return joined(step, addRow(step, request));
 }
 
 function joined(step: Step, row: Row): JoinAnswer {
   const { era, quarantineMs } = step.record;
-  return { kind: 'joined', epoch: row.epoch, era, quarantined: quarantineMs !== 0 };
+  return { kind: 'joined', epoch: row.epoch, era, quarantined: quarantineMs !== 0, parked: step.parked };
 }
 
 function sameConfig(a: MeshConfig, b: MeshConfig): boolean {
@@ -196,10 +196,12 @@ export function beat(record: Ledger, request: BeatRequest, moment: Moment, pushe
   renew(step, me);
   me.adopts = request.adopts;
   if (request.era === record.era && request.watchedMs >= record.quarantineMs) record.quarantineMs = 0;
+  // Asked before anything changes: what a burial grants or hands over now is news in any case.
+  const isKnown = request.era === record.era && record.isAsListed?.(me.epoch, request.view) === true;
   buryTheDead(step, me);
 
-  const lost = compareView(step, me, request);
-  const hasMore = lookAround(step, me, request.answered);
+  const lost = isKnown ? [] : compareView(step, me, request);
+  const hasMore = lookAround(step, me, request.answered, !isKnown);
   hearUpTo(step, me, request.heard);
   const notes = me.notes.slice(0, NOTES_SHARE);
   forgetExpired(step);
@@ -291,11 +293,12 @@ function disown(step: Step, me: Row, entry: Entry): void {
 }
 
 /** Hands the caller what was offered and not yet listed, and messages that nobody took. True when there is more. */
-function lookAround(step: Step, me: Row, answered: number): boolean {
+function lookAround(step: Step, me: Row, answered: number, mayHaveOffers: boolean): boolean {
   const { record } = step;
-  if (!me.adopts) takeOffersBack(step, me, answered);
+  if (!me.adopts && mayHaveOffers) takeOffersBack(step, me, answered);
   if (!me.adopts || record.quarantineMs !== 0) return false;
   for (const key of [...record.orphans].slice(0, ADOPT_SHARE)) settle(step, key);
+  if (!mayHaveOffers) return record.orphans.size > 0;
   const known = new Set(step.adopted.map((adoption) => adoption.seq));
   for (const entry of me.tickets.values()) {
     if (!entry.offered || entry.message === null || entry.batch > answered || known.has(entry.seq)) continue;
@@ -360,17 +363,27 @@ export function waiting(record: Ledger, { key, seq, limit }: WaitingRequest): Wa
 /** A generic cell rate: slots `costMs` apart, by the clock of the stamps. No lease hangs on it. */
 export function pace(record: Ledger, request: PaceRequest, moment: Moment): PaceAnswer {
   const { name, costMs, burstMs, pauseMs } = request;
-  const wallMs = moment.wallMs ?? moment.nowMs;
+  const wallMs = wallOf(record, moment);
   const latestMs = wallMs + LONGEST_PACE_MS;
   const untilMs = Math.min(Math.max(record.paces.get(name) ?? 0, wallMs), latestMs);
-  const nextMs = pauseMs > 0 ? Math.max(untilMs, wallMs + pauseMs + burstMs) : untilMs;
+  const nextMs = pauseMs > 0 ? Math.min(Math.max(untilMs, wallMs + pauseMs + burstMs), latestMs) : untilMs;
   record.paces.set(name, Math.min(pauseMs > 0 ? nextMs : nextMs + costMs, latestMs));
   return { waitMs: Math.max(0, nextMs - burstMs - wallMs) };
 }
 
-/** Declares an epoch dead at once: for tests, and for operators who know. */
-export function kill(record: Ledger, epoch: number, moment: Moment, pushes: Outgoing[]): void {
+/**
+ * Declares an epoch dead at once: for tests, and for hosts that know. Nobody's answer tells what was parked by it: whoever
+ * calls it sees to it that a live replica's next heartbeat does.
+ */
+export function kill(record: Ledger, epoch: number, moment: Moment, pushes: Outgoing[]): readonly ParkedNotice[] {
   const step = begin(record, moment, pushes);
   const row = record.live.get(epoch);
   if (row !== undefined) bury(step, row);
+  return step.parked;
+}
+
+/** A heartbeat's answer that also tells of what was parked beside any answer. */
+export function telling(answer: BeatAnswer & { kind: 'alive' }, parked: readonly ParkedNotice[]): BeatAnswer {
+  if (parked.length === 0) return answer;
+  return { ...answer, news: { ...answer.news, parked: [...parked, ...answer.news.parked] } };
 }

@@ -148,6 +148,11 @@ export interface LetGo {
    * in. Nothing happens to them when the turn is not held any more by then. No more than 256; the rest stays.
    */
   readonly also?: readonly number[];
+  /**
+   * Called once the backend has confirmed that this release ended the ticket, maybe after `release` has resolved. `isAll`:
+   * whether those in `also` ended with it. Never called when the turn was lost before, nor when no answer ever tells.
+   */
+  readonly onLanded?: (isAll: boolean) => void;
 }
 
 /** A turn of a {@link Mailroom}. */
@@ -197,11 +202,12 @@ export interface Mailroom extends Coordinator, Inbox {
   /** Whether a ticket that was not acquired yet has its turn. True is certain only when the turn is acquired. */
   isGranted(ticket: Ticket): boolean;
   /**
-   * Ends a ticket that was not acquired: its message is done. Resolves as `release` does.
+   * Ends a ticket that was not acquired: its message is done. Resolves as `release` does. `onLanded` is called once the
+   * backend has confirmed it, and never when the message was another replica's by then.
    *
    * @throws TicketError for a ticket that is not this replica's, or is used up
    */
-  finish(ticket: Ticket): Promise<void>;
+  finish(ticket: Ticket, onLanded?: () => void): Promise<void>;
   /**
    * Gives every message that this replica has and does not hold back to its place, for another replica, no attempt
    * counted. Who waits in `acquireTurn` for one is rejected with `LeaseLostError` (`stopped`). End `onAdopted` before: what

@@ -1,10 +1,10 @@
 import type { ChatTurn, Coordinator } from '../coordination/types.js';
 import { BadInputError, CoordinationUnavailableError, LeaseLostError } from '../errors.js';
+import { isPlainObject, kindOf, notPlain } from '../state/plain-data.js';
 import type { StateRules } from '../state/StateRules.js';
 import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import { pause } from './pause.js';
-import { isPlainObject, kindOf, notPlain } from './plain-data.js';
 import { holdKey } from './reserved.js';
 
 type Data = Record<string, unknown>;

@@ -23,9 +23,15 @@ export class RuledStore implements StateStore {
     this.#rules = rules;
   }
 
-  async load(chat: string): Promise<StoredState | null> {
-    const found = await this.#store.load(chat);
-    if (this.#rules.isPlain && !hasVersion(found)) return found;
+  load(chat: string): Promise<StoredState | null> {
+    return this.#store.load(chat).then(this.#read);
+  }
+
+  /** Made once, and no async function: most states are read as they are, for every message. */
+  readonly #read = (found: StoredState | null): StoredState | null | Promise<StoredState | null> =>
+    this.#rules.isPlain && !hasVersion(found) ? found : this.#bring(found);
+
+  async #bring(found: StoredState | null): Promise<StoredState | null> {
     if (found === null) return { value: { v: SESSION_VERSION, data: await this.#rules.begin() }, fence: 0 };
     const session = found.value as Session | null;
     // A format that the Session will refuse, and say so.

@@ -6,26 +6,34 @@ const never = (): Promise<never> => new Promise(() => {});
 const late = new Error('late');
 const limit = (limitMs: number, boundMs: number) => ({ limitMs, boundMs, onLimit: () => late });
 
-test('what gives its result at once gives it as it is, and leaves no timer', () => {
+test('what gives its result or its error at once gives it as it is', () => {
   const clock = new VirtualClock();
+  const [run, other] = [new Run(clock), new Run(clock)];
 
-  expect(new Run(clock).of(() => 7, limit(10, 10))).toBe(7);
+  expect(run.of(() => 7, limit(10, 10))).toBe(7);
   expect(() =>
-    new Run(clock).of(
+    other.of(
       () => {
         throw late;
       },
       limit(10, 10),
     ),
   ).toThrow(late);
+  run.end();
+  other.end();
   expect(clock.pending).toBe(0);
 });
 
-test('one that ends in time gives its result or its error, and leaves no timer', async () => {
+test('one that ends in time gives its result or its error, and leaves no timer once it is over', async () => {
   const clock = new VirtualClock();
+  const [run, other] = [new Run(clock), new Run(clock)];
 
-  await expect(new Run(clock).of(() => Promise.resolve(7), limit(10, 10))).resolves.toBe(7);
-  await expect(new Run(clock).of(() => Promise.reject(late), limit(10, 10))).rejects.toBe(late);
+  await expect(run.of(() => Promise.resolve(7), limit(10, 10))).resolves.toBe(7);
+  await expect(other.of(() => Promise.reject(late), limit(10, 10))).rejects.toBe(late);
+  run.endWithin(5, late);
+  run.end();
+  other.end();
+  run.endWithin(5, late);
   expect(clock.pending).toBe(0);
 });
 
@@ -60,5 +68,6 @@ test('one that was asked to end is given up after its grace, with the first reas
   await clock.advance(1);
   await clock.settle();
   expect(given.mock.calls).toEqual([[late]]);
+  run.end();
   expect(clock.pending).toBe(0);
 });

@@ -1,6 +1,6 @@
 import { BadInputError } from '../errors.js';
+import { isPlainObject, kindOf, notPlain } from '../state/plain-data.js';
 import type { StateStore, StoredState } from '../state/state-store.js';
-import { isPlainObject, kindOf, notPlain } from './plain-data.js';
 import type { SendRecord, Sends } from './sends.js';
 
 /** The format of a stored session. */

@@ -1,4 +1,4 @@
-import { BadInputError } from '../errors.js';
+import { BadInputError, shown } from '../errors.js';
 import type { Clock } from '../time/clock.js';
 import type { Load } from './Load.js';
 import { pause } from './pause.js';
@@ -24,5 +24,5 @@ export async function drain(
 
 export function checkDrainMs(drainMs: unknown): number {
   if (typeof drainMs === 'number' && drainMs >= 0) return drainMs;
-  throw new BadInputError(`stop(): drainMs is ${String(drainMs)}. Give a number of milliseconds from 0 up.`);
+  throw new BadInputError(`stop(): drainMs is ${shown(drainMs)}. Give a number of milliseconds from 0 up.`);
 }

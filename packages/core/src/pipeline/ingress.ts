@@ -59,8 +59,8 @@ async function meet(
   if (mail.isGranted(work.ticket)) {
     begin({ ...work, wasFree: true });
   } else if (mode === 'reject') {
-    await mail.finish(work.ticket);
-    rejected(work, message);
+    // Only then: one that another replica has taken over meanwhile is handled there. It is taken in either way.
+    await mail.finish(work.ticket, () => rejected(work, message)).catch(() => {});
   } else {
     begin(work);
     // When it cannot be told, the turn goes on, and this message waits for its own.

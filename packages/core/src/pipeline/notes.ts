@@ -1,5 +1,5 @@
 import { BadInputError } from '../errors.js';
-import { notPlain } from './plain-data.js';
+import { notPlain } from '../state/plain-data.js';
 
 /**
  * What one replica tells the turn of a chat that another one runs.

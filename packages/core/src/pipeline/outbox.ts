@@ -27,6 +27,9 @@ export interface Lane {
   unknown(reply: Reply, did: 'resent' | 'dropped'): void;
 }
 
+/** Most messages have one reply or none. */
+const NONE: readonly never[] = [];
+
 /** A reply, and what became of it. */
 interface Entry {
   readonly reply: Reply;
@@ -44,7 +47,7 @@ export class Outbox {
   /** Undefined iff nothing is on its way. */
   #last: Promise<void> | undefined;
   /** In the order of the calls: the n-th is compared with the n-th of an earlier attempt. */
-  readonly #entries: Entry[] = [];
+  #entries: readonly Entry[] = NONE;
   /** How many replies of error hooks there were; undefined while the handlers run. */
   #ofHooks: number | undefined;
   #attempt = 0;
@@ -63,8 +66,8 @@ export class Outbox {
    * provider threw, or with LeaseLostError once the turn is lost or over.
    */
   send(reply: Reply): Watched<void> {
-    const deliver = this.#prepare(reply);
     const before = this.#last;
+    const deliver = this.#prepare(reply);
     const sent = before === undefined ? deliver() : before.then(deliver);
     this.#last = sent;
     const delivery = new Watched(sent);
@@ -119,7 +122,7 @@ export class Outbox {
     }
     const at = this.#entries.length;
     const entry: Entry = { reply, state: 'failed' };
-    this.#entries.push(entry);
+    this.#entries = at === 0 ? [entry] : [...this.#entries, entry];
     if (prior === undefined && !isRecorded) return () => this.#deliver(reply, `${replyName}:${at}`, entry);
     return () => this.#deliverOnce(entry, at);
   }

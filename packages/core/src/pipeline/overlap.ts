@@ -1,4 +1,4 @@
-import { ConfigError, checkOptionNames } from '../errors.js';
+import { ConfigError, checkOptionNames, shown } from '../errors.js';
 
 /**
  * What becomes of a message that comes while its chat is busy. Pure: what waits decides, the holder of the turn acts.
@@ -86,7 +86,7 @@ function toRule(overlap: Overlap, where: string): Rule {
   const options = typeof overlap === 'string' ? { mode: overlap } : overlap;
   const mode: unknown = options?.mode;
   if (typeof mode !== 'string' || !Object.hasOwn(MODES, mode)) {
-    throw new ConfigError(`${where}: expected one of ${Object.keys(MODES).join(', ')}, found ${shown(mode)}.`);
+    throw new ConfigError(`${where}: expected one of ${Object.keys(MODES).join(', ')}, found ${modeShown(mode)}.`);
   }
   if (mode !== 'collect') {
     checkOptionNames(where, options, { mode: true });
@@ -96,12 +96,12 @@ function toRule(overlap: Overlap, where: string): Rule {
   const { quietMs = QUIET_MS, maxWaitMs = MAX_WAIT_MS } = options as CollectOptions;
   for (const [name, value] of Object.entries({ quietMs, maxWaitMs })) {
     if (typeof value === 'number' && value >= 0 && value <= LONGEST_WAIT_MS) continue;
-    throw new ConfigError(`${where}: ${name} is ${String(value)}. Give milliseconds from 0 to ${LONGEST_WAIT_MS}.`);
+    throw new ConfigError(`${where}: ${name} is ${shown(value)}. Give milliseconds from 0 to ${LONGEST_WAIT_MS}.`);
   }
   return { mode, quietMs, maxWaitMs };
 }
 
-function shown(mode: unknown): string {
+function modeShown(mode: unknown): string {
   return typeof mode === 'string' ? `'${mode}'` : typeof mode;
 }
 

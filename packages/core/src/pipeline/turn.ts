@@ -80,6 +80,7 @@ const LONGEST_ERROR = 500;
 /** From then on a message is tried alone, so that one that always fails takes no other along. */
 const ATTEMPTS_TOGETHER = 2;
 const NOBODY: readonly Behind[] = [];
+const NOTHING: readonly Message[] = [];
 
 /** Carries one message from its place to its end. */
 export class MessageTurn implements Way, Hearer {
@@ -200,8 +201,6 @@ export class MessageTurn implements Way, Hearer {
             this.#to(await this.#requeue());
             break;
           case 'done':
-            this.#tellHandled();
-            return;
           case 'cancelled':
           case 'returned':
           case 'left':
@@ -229,7 +228,8 @@ export class MessageTurn implements Way, Hearer {
         else this.#steers = [...(this.#steers ?? []), note.payload];
         break;
       case 'newer':
-        void this.#lookForNewer();
+        if (this.#state === 'gathering') this.#awake?.abort();
+        else void this.#lookForNewer();
         break;
       case undefined:
         break;
@@ -248,6 +248,7 @@ export class MessageTurn implements Way, Hearer {
     if (!NEXT[this.#state].includes(next)) throw new Error(`a message turn went from ${this.#state} to ${next}`);
     const { load } = this.#setup;
     const wasRunning = isRunning(this.#state);
+    if (this.#state === 'handling') this.#run?.end();
     if (this.#state === 'waiting' || this.#state === 'requeueing') load.waiting--;
     if (next === 'waiting' || next === 'requeueing') load.waiting++;
     this.#state = next;
@@ -346,19 +347,27 @@ export class MessageTurn implements Way, Hearer {
   /** The newest of its kind stands for those before it. */
   async #yield(turn: MailTurn, between: readonly Behind[], newest: Behind): Promise<TurnState> {
     turn.assertHeld();
-    await turn.release({ also: between.map(({ seq }) => seq) });
     const by = nameOf(newest);
-    this.#tellEnd(this.#own(), 'cancelled', by);
-    for (const each of between) this.#tellEnd(nameOf(each), 'cancelled', by);
+    await this.#letGo(turn, between, (isAll) => {
+      this.#tellEnd(this.#own(), 'cancelled', by);
+      if (isAll) for (const each of between) this.#tellEnd(nameOf(each), 'cancelled', by);
+    });
     return 'cancelled';
   }
 
   #begin(): TurnState {
     if (this.#wish instanceof CancelledError) return 'cancelling';
     const turn = this.#turn!;
-    const [message, older] = together(this.#message!, this.#also);
+    const newest = this.#also.at(-1)?.message ?? this.#message!;
     turn.assertHeld();
-    this.#attempt = new Attempt(message, older, turn, this.#work.attempt, this.#session!, this);
+    this.#attempt = new Attempt(
+      newest,
+      olderOf(this.#message!, this.#also),
+      turn,
+      this.#work.attempt,
+      this.#session!,
+      this,
+    );
     for (const payload of this.#steers ?? []) this.#attempt.steering.tell(payload);
     this.#steers = undefined;
     return 'handling';
@@ -367,16 +376,25 @@ export class MessageTurn implements Way, Hearer {
   // ── Running ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #handle(attempt: Attempt): unknown {
-    this.#run = new Run(this.clock);
-    return this.#run.of(
-      () => this.#setup.handle(attempt),
-      this.#limit((error) => attempt.abort(error)),
-    );
+    const run = new Run(this.clock);
+    this.#run = run;
+    if (this.#setup.maxTurnMs === undefined) return run.join(this.#setup.handle(attempt));
+    const limit = this.#limit((error) => attempt.abort(error));
+    return run.of(() => this.#setup.handle(attempt), limit);
   }
 
   /** What `act` gives; a TurnLimitError when it takes longer than a turn may. What it waits for may then never come. */
   #limited<T>(act: () => T): T | Promise<Awaited<T>> {
-    return this.#setup.maxTurnMs === undefined ? act() : new Run(this.clock).of(act, this.#limit());
+    return this.#setup.maxTurnMs === undefined ? act() : this.#timed(act);
+  }
+
+  async #timed<T>(act: () => T): Promise<Awaited<T>> {
+    const run = new Run(this.clock);
+    try {
+      return await run.of(act, this.#limit());
+    } finally {
+      run.end();
+    }
   }
 
   #limit(onLimit?: (error: Error) => void): RunLimit | undefined {
@@ -452,22 +470,29 @@ export class MessageTurn implements Way, Hearer {
 
   #end(attempt: Attempt): Promise<void> {
     attempt.close();
-    return this.#finish(this.#turn!);
+    return this.#letGo(this.#turn!, this.#also, (isAll) => this.#tellHandled(isAll));
   }
 
-  /** Marks the message done, and those handled together with it in the same step. */
-  #finish(turn: MailTurn): Promise<void> {
-    return this.#also.length === 0 ? turn.release() : turn.release({ also: seqsOf(this.#also) });
+  /**
+   * Marks the message done, and `also` in the same step. `tell` runs once the store has confirmed that: a replica that was
+   * counted as dead meanwhile ended nothing, and may not say so. That may be after this has resolved.
+   */
+  #letGo(turn: MailTurn, also: readonly Behind[], tell: (isAll: boolean) => void): Promise<void> {
+    // One without a mailroom confirms nothing.
+    if (this.#setup.mail === undefined) return turn.release().then(() => tell(true));
+    return turn.release(also.length === 0 ? { onLanded: tell } : { also: seqsOf(also), onLanded: tell });
   }
 
   async #cancel(turn: MailTurn): Promise<TurnState> {
     const { isDurable } = this.#setup;
     // The mesh has it, and gives it to somebody who was not told.
     if (!isHeld(turn) && isDurable) return 'left';
-    await this.#finish(turn);
     const reason = this.#wish instanceof CancelledError ? this.#wish.reason : undefined;
-    this.#tellEnd(this.#own(), 'cancelled', undefined, reason);
-    for (const each of this.#also) this.#tellEnd(nameOf(each), 'cancelled', undefined, reason);
+    const also = this.#also;
+    await this.#letGo(turn, also, (isAll) => {
+      this.#tellEnd(this.#own(), 'cancelled', undefined, reason);
+      if (isAll) for (const each of also) this.#tellEnd(nameOf(each), 'cancelled', undefined, reason);
+    });
     return 'cancelled';
   }
 
@@ -556,9 +581,10 @@ export class MessageTurn implements Way, Hearer {
 
   // ── Telling ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #tellHandled(): void {
+  #tellHandled(isAll: boolean): void {
     const newest = this.#also.at(-1);
-    if (newest === undefined) {
+    // Those behind that did not end with it come to their own turns.
+    if (newest === undefined || !isAll) {
       this.#tellEnd(this.#own(), 'handled');
       return;
     }
@@ -581,11 +607,9 @@ function read({ content }: Work): Message {
   return typeof content === 'string' ? decode(content) : content;
 }
 
-/** The newest of the messages that are handled together, and those before it. */
-function together(head: Message, also: readonly Behind[]): [newest: Message, older: readonly Message[]] {
-  const newest = also.at(-1);
-  if (newest === undefined) return [head, []];
-  return [newest.message, [head, ...also.slice(0, -1).map(({ message }) => message)]];
+/** Of messages that are handled together, all but the newest. */
+function olderOf(head: Message, also: readonly Behind[]): readonly Message[] {
+  return also.length === 0 ? NOTHING : [head, ...also.slice(0, -1).map(({ message }) => message)];
 }
 
 function seqsOf(also: readonly Behind[]): number[] {

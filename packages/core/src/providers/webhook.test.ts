@@ -60,6 +60,22 @@ describe('any webhook provider', () => {
   test.each(tests)('$title', ({ run }) => run());
 });
 
+test('a message has the kind that its field names, and none when it is null', async () => {
+  const taken: unknown[] = [];
+  const intake: Intake = async ({ kind, raw }) => {
+    taken.push([kind, raw]);
+    return 'accepted';
+  };
+
+  await answer(call({ ...HI, kind: 'edit', more: 1 }), intake);
+  await answer(call({ ...HI, kind: null }), intake);
+
+  expect(taken).toEqual([
+    ['edit', { more: 1 }],
+    [undefined, undefined],
+  ]);
+});
+
 describe('what is refused, before anything is taken in', () => {
   test('a wrong signature, before the body is parsed', async () => {
     expect(await status(call('not json', { secret: 'wrong' }))).toBe(401);
@@ -96,9 +112,16 @@ describe('what is refused, before anything is taken in', () => {
     [{ ...HI, chat: null }, /^chat:/],
     [{ ...HI, text: undefined }, /^text:/],
     [{ ...HI, from: {} }, /^from:/],
+    [{ ...HI, kind: 7 }, /^kind:/],
   ])('a body that is no message, naming the field: %j', async (body, field) => {
     expect(await status(call(body))).toBe(400);
     expect(await error(call(body))).toMatch(field);
+  });
+
+  test('limits that are texts', () => {
+    for (const name of ['maxBytes', 'toleranceMs']) {
+      expect(() => webhook({ secret: SECRET, send: () => {}, [name]: '5' })).toThrow(`${name} is a string of 1`);
+    }
   });
 
   test('bytes that are not UTF-8', async () => {

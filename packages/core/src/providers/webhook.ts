@@ -6,6 +6,7 @@ import {
   DeliveryError,
   LeaseLostError,
   LifecycleError,
+  shown,
 } from '../errors.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { readBody } from './body.js';
@@ -41,7 +42,7 @@ const NAMES: { readonly [Name in keyof Required<WebhookOptions>]: true } = {
 };
 
 /**
- * Messages by signed HTTP calls: POST JSON `{ id, chat, text, from? }` with the header of `sign`. Answers 200 only when
+ * Messages by signed HTTP calls: POST JSON `{ id, chat, text, from?, kind? }` with the header of `sign`. Answers 200 only when
  * the message is safely taken in, also for one taken in before; 503 when it is not: send it again, with the same id.
  */
 export function webhook(options: WebhookOptions): Provider {
@@ -91,13 +92,14 @@ function parse(body: Uint8Array): IncomingMessage | string {
     return 'the body is not JSON in UTF-8';
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'the body is not a JSON object';
-  const { id, chat, text, from, ...rest } = value as Record<string, unknown>;
+  const { id, chat, text, from, kind, ...rest } = value as Record<string, unknown>;
   if (typeof id !== 'string' || id === '') return 'id: expected a non-empty string';
   if (typeof chat !== 'string' || chat === '') return 'chat: expected a non-empty string';
   if (typeof text !== 'string') return 'text: expected a string';
   if (from !== undefined && from !== null && typeof from !== 'string') return 'from: expected a string, or nothing';
+  if (kind !== undefined && kind !== null && typeof kind !== 'string') return 'kind: expected a string, or nothing';
   const raw = Object.keys(rest).length > 0 ? rest : undefined;
-  return { id, chat, text, from: from ?? undefined, raw };
+  return { id, chat, text, from: from ?? undefined, kind: kind ?? undefined, raw };
 }
 
 function checkOptions(options: unknown): void {
@@ -109,8 +111,10 @@ function checkOptions(options: unknown): void {
   if (path !== undefined && !(typeof path === 'string' && path.startsWith('/'))) {
     throw new ConfigError(`webhook(): path is ${JSON.stringify(path)}. Begin it with a slash, or leave it out.`);
   }
-  if (!(maxBytes >= 0)) throw new ConfigError(`webhook(): maxBytes is ${maxBytes}. Give a number from 0 up.`);
-  if (!(toleranceMs >= 0)) throw new ConfigError(`webhook(): toleranceMs is ${toleranceMs}. Give a number from 0 up.`);
+  for (const [name, value] of Object.entries({ maxBytes, toleranceMs })) {
+    if (typeof value === 'number' && value >= 0) continue;
+    throw new ConfigError(`webhook(): ${name} is ${shown(value)}. Give a number from 0 up.`);
+  }
 }
 
 function secretsOf({ secret }: WebhookOptions): readonly string[] {

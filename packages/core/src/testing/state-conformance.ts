@@ -1,4 +1,4 @@
-import { StaleFenceError } from '../errors.js';
+import { BadInputError, StaleFenceError } from '../errors.js';
 import type { StateStore } from '../state/state-store.js';
 import { assertEqual, assertRejects } from './assertions.js';
 
@@ -147,6 +147,32 @@ const FACTS: Record<string, Body> = {
     await assertRejects(store.save('k', circle, 2), Error);
 
     assertEqual((await store.load('k'))?.value, { n: 1 });
+  },
+
+  'an argument that cannot be is refused by name, and changes nothing': async (store, other) => {
+    await store.save('k', { n: 1 }, 1);
+    const no = undefined as never;
+    for (const key of [no, null as never, 1 as never, {} as never, Symbol('k') as never]) {
+      for (const call of [() => store.load(key), () => store.save(key, 1, 2), () => store.delete?.(key)]) {
+        const promise = call();
+        if (promise === undefined) continue;
+        const error = await assertRejects(promise, BadInputError);
+        assertEqual([error.code, error.message.includes('key is ')], ['bad-input', true]);
+      }
+    }
+    for (const fence of [no, null as never, '7' as never, 7n as never, Number.NaN, Infinity, -1, 1.5, 2 ** 53]) {
+      const error = await assertRejects(store.save('k', { n: 2 }, fence), BadInputError);
+      assertEqual(error.message.includes('fence is '), true);
+    }
+    for (const value of [no, () => 1, Symbol('v'), 1n, Number.NaN, new Date(0), { deep: [new Map()] }]) {
+      const error = await assertRejects(store.save('k', value, 2), BadInputError);
+      assertEqual(error.message.includes('value'), true);
+    }
+
+    assertEqual(await other.load('k'), { value: { n: 1 }, fence: 1 });
+    await store.save('k', { n: 0 }, 1);
+    await store.save('new', 'first', 0);
+    assertEqual(await other.load('new'), { value: 'first', fence: 0 });
   },
 
   'a deleted value is gone, where the store can delete': async (store, other) => {

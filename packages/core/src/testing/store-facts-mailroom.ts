@@ -153,12 +153,12 @@ const FINISHING: Record<string, StoreFact> = {
     const elsewhere = await a.accept('j', 'm4');
     await b.heard();
 
-    // Not at the head; of another key; not its own.
+    // Not at the head: it does no more than free its own place. Of another key. Not its own.
     const first = await b.release('k', waiting, 'return', { also: [last] });
     const second = await a.release('j', elsewhere?.seq ?? 0, 'done', { also: [last, head] });
     const third = await b.release('k', head, 'done', { also: [last] });
 
-    assertEqual([first.results, second.results, third.results], [[null], [elsewhere], [null]]);
+    assertEqual([first.results, second.results, third.results], [[{ seq: waiting, fence: 0 }], [elsewhere], [null]]);
     const [queue, ...more] = (await lab.store.inspect()).queues;
     assertEqual([queue?.head.seq, queue?.waiting, more], [head, 2, []]);
   }),
@@ -173,6 +173,40 @@ const FINISHING: Record<string, StoreFact> = {
 
     const [queue] = (await lab.store.inspect()).queues;
     assertEqual([queue?.head.seq, queue?.waiting], [head, 1]);
+  }),
+
+  'a release tells whether the ticket was the caller’s, and whether it held its key': anyTime(async (lab) => {
+    const [a, b] = [await joined(lab, 'a'), await joined(lab, 'b')];
+    const held = await a.reserve('k');
+    const waiting = await a.reserve('k');
+    const elsewhere = await a.accept('j', 'm');
+
+    const foreign = await b.release('k', held.seq);
+    const { results } = await a.apply(
+      { op: 'release', key: 'k', seq: waiting.seq, how: 'done' },
+      { op: 'release', key: 'k', seq: held.seq, how: 'done' },
+      { op: 'release', key: 'j', seq: elsewhere?.seq ?? 0, how: 'return', error: 'a reason' },
+      { op: 'release', key: 'k', seq: held.seq, how: 'done' },
+    );
+
+    assertEqual([foreign.results, results], [[null], [{ seq: waiting.seq, fence: 0 }, held, elsewhere, null]]);
+  }),
+
+  'what a join parks is told in its answer, once': anyTime(async (lab) => {
+    const a = await joined(lab, 'a', { adopts: true });
+    const seq = await message(a, 'k', 'm', 1);
+    const { seen } = a;
+
+    // It counts its own epoch as over, and the store does not.
+    const answer = await a.join();
+    const again = await a.join({ seen });
+
+    const told = [answer, again].map((each) => (each.kind === 'joined' ? each.parked : each));
+    assertEqual(told, [[{ key: 'k', id: 'm', attempts: 1, error: null }], []]);
+    assertEqual(
+      (await lab.store.inspect()).parked.map((each) => each.seq),
+      [seq],
+    );
   }),
 
   'a release made again finishes nothing twice': anyTime(async (lab) => {
@@ -417,6 +451,15 @@ const PACES: Record<string, StoreFact> = {
 
     assertNear([paused, first, second], [20_000, 20_000, 21_000]);
     assertNear([(await lab.store.pace(pace)).waitMs], [0]);
+  }),
+
+  'a pause of more than an hour is one of an hour': inTime(async (lab) => {
+    const pace = { name: 'p', costMs: 1000, burstMs: 0, pauseMs: 0 };
+
+    const { waitMs: paused } = await lab.store.pace({ ...pace, pauseMs: 24 * HOUR_MS });
+    const { waitMs: next } = await lab.store.pace(pace);
+
+    assertNear([paused, next], [HOUR_MS, HOUR_MS]);
   }),
 
   'a clock set back holds no pace up for more than an hour': inTime(async (lab) => {

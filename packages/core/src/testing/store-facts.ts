@@ -57,6 +57,26 @@ const FACTS: Record<string, StoreFact> = {
     assertEqual((await a.reserve('k')).seq > b.epoch, true);
   }),
 
+  'a stamp greater than any that can have been given is not believed': anyTime(async (lab) => {
+    const a = await joined(lab, 'a');
+    for (const seen of [2 ** 53 - 1, 2 ** 53 - 2, 2 ** 60]) {
+      await new StoreClient(lab, 'b').join({ seen });
+      await a.beat([], { seen });
+    }
+
+    const [first, second] = [await a.reserve('k'), await a.reserve('k')];
+
+    assertEqual(first.seq > a.epoch && second.seq > first.seq && second.seq < 2 ** 52, true);
+  }),
+
+  'a clock far in the future gives no stamps that could not rise any more': inTime(async (lab) => {
+    const a = await joined(lab, 'a');
+    await lab.moveClock?.(300 * 365 * 86_400_000);
+    const [first, second] = [await a.reserve('k'), await a.reserve('k')];
+
+    assertEqual(first.seq > a.epoch && second.seq > first.seq && second.seq < 2 ** 52, true);
+  }),
+
   'a mesh in use refuses another configuration, names its own and changes nothing': anyTime(async (lab) => {
     const a = await joined(lab, 'a');
     const b = new StoreClient(lab, 'a');

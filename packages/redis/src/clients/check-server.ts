@@ -75,7 +75,9 @@ export function judgeInfo(
 ): ServerWarning[] {
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1];
   demandVersion(where, isCluster, field('redis_version'));
-  if (field('redis_mode') === 'cluster' && !isCluster) throw explain(where, new Error('MOVED'));
+  // Valkey 9 has another name for it.
+  const mode = field('redis_mode') ?? field('server_mode');
+  if (mode === 'cluster' && !isCluster) throw explain(where, new Error('MOVED'));
   const warnings: ServerWarning[] = [];
   const policy = field('maxmemory_policy') ?? '';
   if (policy.startsWith('allkeys') && field('maxmemory') !== '0') {

@@ -44,7 +44,7 @@ const SIGNS: readonly Sign[] = [
     explain: (where) => `${where} wants a login, and none was given. Put user and password into the url or the client.`,
   },
   {
-    sign: /NOPERM|no permissions to|can't access at least one of the keys|executing the script can't/,
+    sign: /NOPERM|no permissions to|can't access at least one of the keys|executing the script can't/i,
     reason: 'rights',
     explain: (where) => `The user may not do on ${where} what is needed. ${RIGHTS}.`,
   },

@@ -25,7 +25,7 @@ if step == 'apply' then
     for at = from, stop do raws[ARGV[at]] = found[at - from + 1] end
   end
   base = last
-  if base < now * 1000 - 1 then base = now * 1000 - 1 end
+  if base < clock - 1 then base = clock - 1 end
   lastTold, stampAt = base, base
   -- Only where nothing but the batch is to be judged: the server is the same, nothing is in quarantine, the caller is
   -- known, proven and not replaced, and the batch is new.
@@ -100,7 +100,13 @@ if isQuick then
         end
       end
       if raw and isFree then
-        result = '-'
+        local seq = unpackAs('>d', raw, 2)
+        -- A fence that was not confirmed in this era holds nothing.
+        if sub(raw, 26, 33) == sub(eraAndBatch, 1, 8) then
+          result = format('%d,%d', seq - base, unpackAs('>d', raw, 18) - base)
+        else
+          result = format('%d', seq - base)
+        end
         total = total - 1
         if sub(raw, 34, 41) == batch then fresh = fresh - 1 end
         if flags > 1 then goneBodies[#goneBodies + 1] = sub(raw, 2, 9) end

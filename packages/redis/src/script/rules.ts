@@ -8,9 +8,8 @@ local ADOPT_SHARE, MOST_NOTES = 64, 256
 -- ── Stamps and eras ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 function R.stamp()
-  local atLeast = now * 1000
   S.last = S.last + 1
-  if S.last < atLeast then S.last = atLeast end
+  if S.last < clock then S.last = clock end
   return S.last
 end
 
@@ -36,7 +35,8 @@ function R.begin()
 end
 
 function R.noteSeen(seen)
-  if seen > S.last then S.last = seen end
+  -- No stamp that was ever given is greater than that.
+  if seen > S.last and seen <= 6755399441055744 then S.last = seen end
 end
 
 function R.isWitness(row)
@@ -328,15 +328,13 @@ function R.finishBehind(head, also)
   end
 end
 
--- how: the small letters of apply. Returns the ticket when there was something to end with it, and it held its key.
+-- how: the small letters of apply. Returns the ticket, its fence when it held its key.
 function R.release(key, seq, how, reason, also)
   local entry = R.mine(key, seq)
   if entry == nil then return nil end
-  local heeded
-  if also and #also > 0 and S.heads[key] == entry and R.isGranted(entry) then
-    heeded = { seq = seq, fence = entry.fence }
-    R.finishBehind(entry, also)
-  end
+  local isHeld = S.heads[key] == entry and R.isGranted(entry)
+  local released = { seq = seq, fence = isHeld and entry.fence or 0 }
+  if isHeld and also and #also > 0 then R.finishBehind(entry, also) end
   if not entry.isMessage then
     R.remove(S.me, entry)
   elseif how == 'b' then
@@ -351,7 +349,7 @@ function R.release(key, seq, how, reason, also)
     R.forget(entry, how == 'd')
     R.remove(S.me, entry)
   end
-  return heeded
+  return released
 end
 
 function R.tellHolder(key, note)

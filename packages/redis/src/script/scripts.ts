@@ -64,7 +64,7 @@ local name, cost, burst, pause = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 
 local latest = now + LONGEST_MS
 local untilMs = math.min(math.max(tonumber(redis.call('ZSCORE', KEYS[1], name) or 0), now), latest)
 local following = untilMs
-if pause > 0 then following = math.max(untilMs, now + pause + burst) end
+if pause > 0 then following = math.min(math.max(untilMs, now + pause + burst), latest) end
 local stored = following
 if pause <= 0 then stored = following + cost end
 redis.call('ZADD', KEYS[1], string.format('%.17g', math.min(stored, latest)), name)

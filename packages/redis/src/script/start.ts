@@ -6,6 +6,9 @@ local sub, format, floor, sort = string.sub, string.format, math.floor, table.so
 local step = ARGV[1]
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
+-- Stamps are at least this. A clock beyond the year 2112 counts for nothing: stamps have to stay safe integers.
+local clock = now * 1000
+if clock > 4503599627370496 then clock = 0 end
 
 -- The mesh, its counters, the caller's row, its batch and the answer to that.
 local known

@@ -51,6 +51,15 @@ function R.admit()
   return row
 end
 
+function R.addParked(list)
+  for _, each in ipairs(S.parked) do
+    list[#list + 1] = format('%d %d %d', each.attempts, R.bit01(each.id), R.bit01(each.error))
+    list[#list + 1] = each.key
+    list[#list + 1] = each.id or ''
+    list[#list + 1] = each.error or ''
+  end
+end
+
 -- Appends what the step changed for its caller, and says how much of each.
 function R.addNews(list)
   for _, each in ipairs(S.grants) do
@@ -64,12 +73,7 @@ function R.addNews(list)
     list[#list + 1] = entry.id or ''
     list[#list + 1] = R.bodyOf(entry)
   end
-  for _, each in ipairs(S.parked) do
-    list[#list + 1] = format('%d %d %d', each.attempts, R.bit01(each.id), R.bit01(each.error))
-    list[#list + 1] = each.key
-    list[#list + 1] = each.id or ''
-    list[#list + 1] = each.error or ''
-  end
+  R.addParked(list)
   return #S.grants .. ' ' .. #S.adopted .. ' ' .. #S.parked
 end
 
@@ -102,7 +106,9 @@ function R.pin(wantedFormat, wantedLease, wantedShards)
 end
 
 function R.joined(row)
-  answer = { format('joined %.0f %.0f %d', row.epoch, S.era, R.bit01(S.quarantineMs ~= 0)) }
+  answer = { '' }
+  R.addParked(answer)
+  answer[1] = format('joined %.0f %.0f %d %d', row.epoch, S.era, R.bit01(S.quarantineMs ~= 0), #S.parked)
 end
 
 function R.addRow(instance, replicaId, first, adopts)
@@ -136,7 +142,6 @@ function R.join()
     R.joined(found)
     return
   end
-  if found then R.bury(found) end
   if first ~= 0 then
     for _, row in ipairs(R.liveRows()) do
       if row.replicaId == replicaId and row.proven and row.first > first then
@@ -145,6 +150,7 @@ function R.join()
       end
     end
   end
+  if found then R.bury(found) end
   R.joined(R.addRow(instance, replicaId, first, adopts))
 end
 

@@ -12,7 +12,7 @@ export interface Program {
 }
 
 /** Where `scripts/servers.sh` unpacks what is not installed, a folder for each suite. */
-const UNPACKED = fileURLToPath(new URL('../../../../node_modules/.cache/botmesh/servers', import.meta.url));
+const UNPACKED = fileURLToPath(new URL('../../../../.servers', import.meta.url));
 
 let found: readonly Program[] | undefined;
 
@@ -25,13 +25,14 @@ export function serverPrograms(): readonly Program[] {
   return found;
 }
 
-/** The program to use where any will do. */
+/** The program to use where any will do: the one that `BOTMESH_SERVER` names (such as `valkey 8.0.1`), or the first. */
 export function anyProgram(): Program {
-  const [first] = serverPrograms();
-  if (first === undefined)
-    throw new Error(
-      'No redis-server and no valkey-server here. Install one, or run scripts/servers.sh as .ci/run does.',
-    );
+  const wanted = process.env.BOTMESH_SERVER;
+  const first = serverPrograms().find(({ name }) => wanted === undefined || name === wanted);
+  if (first === undefined) {
+    const what = wanted ?? 'a redis-server or valkey-server';
+    throw new Error(`${what} is not here. Install it, or run scripts/servers.sh as .ci/run does.`);
+  }
   return first;
 }
 

@@ -146,6 +146,20 @@ describe('bot.schedule', () => {
     expect(runs.length).toBeGreaterThan(40);
   });
 
+  test('a replica whose job hangs stands for no election, also when there is nobody else', async () => {
+    const lab = new Lab();
+    let elections = 0;
+    const { bot, coordinator } = lab.make();
+    coordinator.on('elected', () => elections++);
+    bot.schedule({ everyMs: SECOND_MS }, 'tick', never, { maxRunMs: 5 * SECOND_MS });
+    await lab.run(async () => {
+      await bot.start();
+      await lab.clock.sleep(60 * SECOND_MS);
+    });
+
+    expect(elections).toBe(1);
+  });
+
   test('a state store that fails holds a schedule up for no longer than it fails, and nothing is run twice', async () => {
     const lab = new Lab();
     let isDown = false;
@@ -234,6 +248,46 @@ describe('bot.schedule', () => {
     });
 
     expect(new Set(ran)).toEqual(new Set(['a true', 'b true']));
+  });
+
+  test('with an exclusive provider one that cannot connect runs none, though it was there first', async () => {
+    const lab = new Lab();
+    const ran: string[] = [];
+    const launch = (name: string) => {
+      const made = lab.make({ provider: new FakeProvider({ exclusive: true }) });
+      made.bot.schedule({ everyMs: SECOND_MS }, 'tick', () => ran.push(name));
+      return made;
+    };
+    const [a, b] = [launch('a'), launch('b')];
+    a.provider.start = () => Promise.reject(new Error('no connection'));
+    await lab.run(async () => {
+      await a.bot.start();
+      await lab.clock.sleep(10);
+      await b.bot.start();
+      await lab.clock.sleep(20 * SECOND_MS);
+    });
+
+    expect(ran.length).toBeGreaterThan(10);
+    expect(new Set(ran)).toEqual(new Set(['b']));
+  });
+
+  test('with an exclusive provider one that stands by runs none, though nobody else knows the schedule', async () => {
+    const lab = new Lab();
+    const ran: boolean[] = [];
+    const older = lab.make({ provider: new FakeProvider({ exclusive: true }) });
+    const newer = lab.make({ provider: new FakeProvider({ exclusive: true }) });
+    newer.bot.schedule({ everyMs: SECOND_MS }, 'tick', () => ran.push(newer.provider.isStarted));
+    await lab.run(async () => {
+      await older.bot.start();
+      await lab.clock.sleep(10);
+      await newer.bot.start();
+      await lab.clock.sleep(5 * SECOND_MS);
+      await older.bot.stop();
+      await lab.clock.sleep(5 * SECOND_MS);
+    });
+
+    expect(ran.length).toBeGreaterThan(2);
+    expect(new Set(ran)).toEqual(new Set([true]));
   });
 
   test('a job for a chat waits out an outage of the backend: it is told late, and not lost', async () => {

@@ -70,7 +70,12 @@ describe('a cron pattern', () => {
   });
 
   test('in a time zone that does not exist is refused', () => {
-    expect(() => cron('0 9 * * *', 'Middle/Earth')).toThrow(expect.objectContaining({ code: 'config' }));
+    expect(() => cron('0 9 * * *', 'Middle/Earth')).toThrow(
+      expect.objectContaining({
+        code: 'config',
+        message: expect.stringMatching(/^bot\.schedule\('x'\): time zone 'Middle\/Earth' is not known here\./),
+      }),
+    );
   });
 
   test('without the package croner is refused, and says what to install', async () => {

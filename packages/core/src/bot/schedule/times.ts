@@ -51,10 +51,11 @@ export async function loadCron(load: () => Promise<CronPackage> = () => import('
 
 /** @throws ConfigError when the pattern or the time zone is none */
 export function cronTimes({ Cron }: CronPackage, pattern: string, timeZone: string, where: string): Times {
+  if (!isTimeZone(timeZone)) {
+    throw new ConfigError(`${where}: time zone '${timeZone}' is not known here. Give a name such as 'Europe/Paris'.`);
+  }
   try {
     const cron = new Cron(pattern, { timezone: timeZone, paused: true });
-    // A time zone that does not exist shows only when it is used.
-    cron.nextRun(new Date(0));
     return {
       text: `${pattern} in ${timeZone}`,
       next: (afterMs) => cron.nextRun(new Date(afterMs))?.getTime(),
@@ -62,8 +63,14 @@ export function cronTimes({ Cron }: CronPackage, pattern: string, timeZone: stri
     };
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : 'it is refused';
-    throw new ConfigError(`${where}: '${pattern}' in time zone '${timeZone}' is no cron pattern: ${why}`, 'config', {
-      cause,
-    });
+    throw new ConfigError(`${where}: '${pattern}' is no cron pattern: ${why}`, 'config', { cause });
+  }
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== '';
+  } catch {
+    return false;
   }
 }

@@ -88,8 +88,8 @@ export function release(step: Step, me: Row, op: Op & { op: 'release' }): Taken 
   if (entry === undefined || entry.key !== op.key) return null;
   const { also = [], error = null, how } = op;
   const { fence, message, seq } = entry;
-  const isHeeded = also.length > 0 && headOf(step, entry.key) === entry && isGranted(step, entry);
-  if (isHeeded) finishBehind(step, me, entry, also);
+  const isHeld = headOf(step, entry.key) === entry && isGranted(step, entry);
+  if (isHeld && also.length > 0) finishBehind(step, me, entry, also);
   if (message === null) remove(step, me, entry);
   else if (how === 'return') {
     message.error = error ?? message.error;
@@ -99,7 +99,7 @@ export function release(step: Step, me: Row, op: Op & { op: 'release' }): Taken 
     forget(step, entry.key, message, how === 'done');
     remove(step, me, entry);
   }
-  return isHeeded ? { seq, fence } : null;
+  return { seq, fence: isHeld ? fence : 0 };
 }
 
 /** Ends messages that wait behind the head, whoever owns them: only the holder may, for nobody else runs here now. */

@@ -1,5 +1,5 @@
 /** The whole shared record of one shard, as plain data. */
-import type { ApplyAnswer, MeshConfig, Note, ParkedView, Push, StoreView } from '../store.js';
+import type { ApplyAnswer, Grant, MeshConfig, Note, ParkedView, Push, StoreView } from '../store.js';
 
 /** A place in a queue. The head of a queue holds its key iff `fence` is not 0 and `era` is the record's. */
 export interface Entry {
@@ -82,6 +82,12 @@ export interface Ledger extends Pick<MeshRecord, 'config' | 'run' | 'era' | 'qua
   readonly done: Omit<Table<string, number>, 'values'> & Iterable<[string, number]>;
   readonly parked: Omit<Table<number, ParkedView>, 'values'>;
   readonly paces: Omit<Table<string, number>, 'values'> & Iterable<[string, number]>;
+  /**
+   * Whether the record has just what a heartbeat lists: the same tickets of this epoch, held in this era under the same
+   * fences or waiting behind others, none offered. For a ledger that can tell without reading each; without it, or when it
+   * says no, each is read.
+   */
+  isAsListed?(epoch: number, view: readonly Grant[]): boolean;
 }
 
 /** The whole shared record of one shard. */

@@ -22,11 +22,20 @@ export interface Step {
   readonly pushes: Outgoing[];
 }
 
+/**
+ * What a clock may say in stamps, which is microseconds: up to the year 2112. A stamp has to stay a safe integer with room to
+ * count on for ever, so a clock beyond that counts for nothing.
+ */
+const LATEST_CLOCK = 2 ** 52;
+
+/** No stamp that was ever given is greater. Half of the rest is left to count on in. */
+const LATEST_SEEN = LATEST_CLOCK + 2 ** 51;
+
 export function begin(record: Ledger, moment: Moment, pushes: Outgoing[], batch = 0): Step {
   const step: Step = {
     record,
     nowMs: moment.nowMs,
-    wallMs: moment.wallMs ?? moment.nowMs,
+    wallMs: wallOf(record, moment),
     me: null,
     batch,
     stampBefore: record.last,
@@ -39,6 +48,17 @@ export function begin(record: Ledger, moment: Moment, pushes: Outgoing[], batch 
   };
   noticeServerChange(step, moment.run);
   return step;
+}
+
+/** What the clock of stamps says; for one that cannot be right, the latest time that the record knows of. */
+export function wallOf(record: Ledger, moment: Moment): number {
+  const wallMs = moment.wallMs ?? moment.nowMs;
+  return isClockSane(wallMs) ? wallMs : record.last / 1000;
+}
+
+/** Whether stamps may be made of what a clock says. */
+export function isClockSane(wallMs: number): boolean {
+  return Math.abs(wallMs) * 1000 <= LATEST_CLOCK;
 }
 
 /** R9: a server that may have lost writes starts a new era, in which nothing is granted for a while. */
@@ -87,6 +107,7 @@ export function stamp(step: Step): number {
 }
 
 export function noteSeen(record: Ledger, seen: number): void {
+  if (seen > LATEST_SEEN) return;
   if (seen > record.last) record.last = seen;
 }
 

@@ -38,6 +38,9 @@ export const draining: Record<string, (lab: BotLab) => Promise<void>> = {
     const stopped = a.bot.stop({ drainMs: 4 * lab.leaseMs }).then(() => {
       isStopped = true;
     });
+    await lab.sleep(lab.leaseMs / 12);
+    const places = (await lab.mesh.inspect()).flatMap(({ replicas }) => replicas.map(({ tickets }) => tickets));
+    claimEqual(places, [1, 1], 'places that each replica has once what waits is passed on');
     await lab.until(lab.leaseMs, () => ran.length === 3, 'the message that waited, while the other turn runs');
     claim(!isStopped, 'the stop did not wait for its running turn');
     await stopped;
@@ -61,6 +64,39 @@ export const draining: Record<string, (lab: BotLab) => Promise<void>> = {
         ['short 0.5', 'next'],
       ],
       'replies',
+    );
+  },
+
+  // C-63
+  'a stop hands over what waits also when the store is slow to hear of it': async (lab) => {
+    const ran: Ran[] = [];
+    const a = await lab.bot(slow(lab, ran));
+    await lab.bot(slow(lab, ran));
+    await a.provider.receive({ chat: 'long', id: '1', text: 'long 2' });
+    const chats = Array.from({ length: 10 }, (_, n) => `k${n}`);
+    for (const [n, chat] of chats.entries()) {
+      await a.provider.receive({ chat, id: '1', text: `first ${0.05 + n * 0.002}` });
+      await a.provider.receive({ chat, id: '2', text: 'second' });
+      await a.provider.receive({ chat, id: '3', text: 'third' });
+    }
+    a.replica.delay({ minMs: 1, maxMs: lab.leaseMs / 50 });
+
+    await lab.sleep(lab.leaseMs * 0.04);
+    const stopped = a.bot.stop({ drainMs: 4 * lab.leaseMs });
+    await lab.until(1.5 * lab.leaseMs, () => lab.sent.length === 30, 'all that waited, while one turn runs on');
+    claim(!lab.ends.some(({ chat }) => chat === 'long'), 'the long turn had ended before');
+    await stopped;
+
+    for (const chat of chats) {
+      claimEqual(
+        lab.textsTo(chat).map((text) => text.split(' ')[0]),
+        ['first', 'second', 'third'],
+        `replies to ${chat}`,
+      );
+    }
+    claim(
+      ran.every(({ attempt }) => attempt === 1),
+      'a message that was passed on counted as tried',
     );
   },
 

@@ -162,6 +162,22 @@ export const overlap: Record<string, (lab: BotLab) => Promise<void>> = {
     claimEqual(lab.textsTo('k'), ['m1+m2; seen m1,m2'], 'replies: the state of the first run is not kept');
   },
 
+  'interrupt: what is still being collected is handled at once, together with the message that interrupts': async (
+    lab,
+  ) => {
+    const collect = { mode: 'collect', quietMs: 20 * lab.leaseMs, maxWaitMs: 40 * lab.leaseMs } as const;
+    const { a, b, ran } = await pair(lab, { default: collect, kinds: { now: 'interrupt' } }, () => {});
+    await a.provider.receive({ chat: 'k', id: '1', text: 'm1' });
+    await a.provider.receive({ chat: 'k', id: '2', text: 'm2' });
+    await lab.sleep(lab.leaseMs / 12);
+
+    await b.provider.receive({ chat: 'k', id: '3', text: 'go', kind: 'now' });
+    await lab.until(1_000 + 4 * lab.mesh.slackMs, () => lab.ends.length === 3, 'three ends');
+
+    claimEqual(textsOf(ran), ['m1+m2+go'], 'runs');
+    claimEqual(lab.endsOf('k'), ['1 merged by 3', '2 merged by 3', '3 handled'], 'ends');
+  },
+
   'interrupt: a run that ignores the signal is cut off after a grace, and sends nothing any more': async (lab) => {
     const { a, b, ran } = await pair(
       lab,
