@@ -79,6 +79,7 @@ test.each([
   ['packages/redis/src/RedisStore.ts', "import '@botmesh/core/spi'; import '@botmesh/core'; import 'node:net';"],
   ['packages/redis/src/Redis.test.ts', "import '@botmesh/core/testing'; import { test } from 'vitest';"],
   ['tests/simulation/a.test.ts', "import '@botmesh/core/testing';"],
+  ['tests/cluster/backends.ts', "import '../../packages/redis/testing/lab.js';"],
   ['examples/live/src/main.ts', "import './other.js'; import '@botmesh/core';"],
 ])('%s may say %s', (file, text) => {
   expect(said(redis(file, text))).toEqual([]);

@@ -125,6 +125,7 @@ describe.concurrent.each(programs)('on $name', (program) => {
     },
   );
 
+  // C-74
   test('a failover in a Cluster keeps every promise in every shard', limits, async () => {
     using _place = await place();
     await using cluster = await ServerCluster.start({ program });

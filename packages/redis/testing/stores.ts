@@ -8,7 +8,8 @@ import { SharedConnection } from '../src/SharedConnection.js';
 import { keysOf } from '../src/script/scripts.js';
 import type { TestServer } from './lab.js';
 
-const BIRTH = `
+/** Sets a mesh up on a server that is called `ARGV[1]`. */
+export const BIRTH = `
 local run = ARGV[1] or string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 return redis.call('HSET', KEYS[1], '#', struct.pack('>ddddd', 0, 0, 0, 0, 0) .. run)`;
 
@@ -17,10 +18,13 @@ export async function bear(server: TestServer, namespace: string, shard: number)
   await server.ask('EVAL', BIRTH, '1', keysOf(tagOf(namespace, shard))[0]!);
 }
 
+/** When virtual time begins: whenever will do. */
+export const START_MS = 1_750_000_000_000;
+
 /** The time and the server's identity, as a script finds them out. */
 export interface Told {
-  nowMs: number;
-  run: string;
+  readonly nowMs: number;
+  readonly run: string;
 }
 
 const scripts = new Map<string, Script>();
@@ -38,7 +42,7 @@ function tellable(script: Script): Script {
 }
 
 /** `connection`, with time standing still where it was told. */
-function telling(connection: Connection, told: Told): Connection {
+export function telling(connection: Connection, told: Told): Connection {
   return {
     ...connection,
     evalsha: (script, keys, args) => {
@@ -62,7 +66,7 @@ export function virtualLab(connection: Connection): () => Promise<StoreLab> {
     await marking;
     const namespace = randomUUID();
     const keys = keysOf(tagOf(namespace, 0));
-    const told = { nowMs: 1_750_000_000_000, run: '1' };
+    const told = { nowMs: START_MS, run: '1' };
     await connection.command(['EVAL', BIRTH, '1', keys[0]!, told.run], keys[0]);
     const shared = new SharedConnection(async () => telling(connection, told));
     const store = new RedisStore({ connection: shared, namespace, shard: 0 });

@@ -15,6 +15,7 @@ async function whatLoads(): Promise<string> {
   }
 }
 
+// C-79
 test('better-sqlite3 is used where it loads, else Node’s own, here and in other processes', async () => {
   const pool = new ProcessPool();
   const { name, open } = await findDriver();

@@ -192,6 +192,7 @@ describe.each(testClients)('$name', (client) => {
   });
 });
 
+// C-73
 test('what weakens a promise is warned of', async () => {
   const [first] = testClients as [TestClient];
   const server = await serve({

@@ -67,13 +67,14 @@ export class BotLab {
   /** How messages ended, as the replicas that live told it. */
   readonly ends: Ended[] = [];
   readonly log: string[] = [];
-  readonly #store: StateStore;
+  /** What all replicas keep the state of chats in. */
+  readonly state: StateStore;
   readonly #bots: LabBot[] = [];
 
   constructor(mesh: ConformanceMesh, store: StateStore) {
     this.mesh = mesh;
     this.tickMs = Math.ceil(mesh.leaseMs / 2);
-    this.#store = store;
+    this.state = store;
   }
 
   get leaseMs(): number {
@@ -93,7 +94,7 @@ export class BotLab {
     const bot = new Bot({
       provider,
       coordinator: replica.coordinator,
-      state: this.#store,
+      state: this.state,
       clock,
       retryDelayMs: 0,
       log: (line) => this.log.push(line),

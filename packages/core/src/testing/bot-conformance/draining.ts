@@ -28,6 +28,7 @@ export const draining: Record<string, (lab: BotLab) => Promise<void>> = {
     const a = await lab.bot(slow(lab, ran));
     const b = await lab.bot(slow(lab, ran));
     await a.provider.receive({ chat: 'long', id: '1', text: 'long 2' });
+    await lab.until(lab.leaseMs / 4, () => ran.length === 1, 'the first turn');
     await a.provider.receive({ chat: 'long', id: '2', text: 'after' });
     await b.provider.receive({ chat: 'short', id: '1', text: 'short 0.5' });
     await a.provider.receive({ chat: 'short', id: '2', text: 'next' });

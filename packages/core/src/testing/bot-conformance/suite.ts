@@ -1,6 +1,7 @@
 import { type BotLab, type BotSubject, onBots } from './BotLab.js';
 import { beyondChats } from './beyond-chats.js';
 import { calls } from './calls.js';
+import { cases } from './cases.js';
 import { draining } from './draining.js';
 import { outages } from './outages.js';
 import { overlap } from './overlap.js';
@@ -24,6 +25,7 @@ const FACTS: Record<string, (lab: BotLab) => Promise<void>> = {
   ...parking,
   ...sending,
   ...outages,
+  ...cases,
 };
 
 /** What a Bot does on any backend, beside what its coordinator promises: call `run` of each. */

@@ -37,6 +37,7 @@ function clockStep(stepMs: number): Definition {
     claimRising([turn.fence, next.value?.fence ?? 0, turnOfLast.fence], 'fences');
     claimEqual(lost, 0, 'losses told of');
   };
+  // C-75
   return promised(28, stepMs === MINUTE_MS ? undefined : `by ${stepMs / MINUTE_MS} min`, body, {
     needs: ['stepClock'],
   });

@@ -7,6 +7,7 @@ import { believes, lossOf } from './Lab.js';
 import { reserveInTurn } from './turns.js';
 
 export const death = [
+  // C-07, C-28
   promised(8, undefined, async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
     const held = await lab.take(a, 'k');

@@ -153,6 +153,7 @@ export const input = [
     }
   }),
 
+  // C-20
   fact('A limit of 0 takes what is free and waits for nothing', async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
     const turn = await lab.acquire(a, await a.coordinator.reserve('k'), { timeoutMs: 0 });

@@ -85,6 +85,7 @@ export const leadership = [
     claimEqual(await lab.places(), 0, 'places left behind');
   }),
 
+  // C-20
   promised(18, undefined, async (lab) => {
     const [a, b, c] = (await lab.replicas(3)) as [TestReplica, TestReplica, TestReplica];
     const leader = await lab.tryLead(a, 'name');

@@ -4,6 +4,7 @@ import { fact } from './define.js';
 import { believes, lossOf } from './Lab.js';
 
 export const lifecycle = [
+  // C-35
   fact('A forgotten ticket is given back after its time at the head, with an event', async (lab) => {
     const a = await lab.replica({ ticketTtlMs: lab.leaseMs });
     const b = await lab.replica();

@@ -93,6 +93,7 @@ export const dedupe = [
     }
   }),
 
+  // C-48
   promised(22, 'accepted by many at one moment', async (lab) => {
     const replicas = await lab.replicas(5);
     for (const replica of replicas) replica.delay({ minMs: 0, maxMs: lab.beatMs / 10 });
@@ -169,6 +170,7 @@ export const dedupe = [
     claimEqual(remembered, [0], 'ids that are remembered after their window');
   }),
 
+  // C-03
   promised(22, 'when the first was given up', async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
     const held = await lab.take(b, 'k');

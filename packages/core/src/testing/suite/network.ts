@@ -4,6 +4,7 @@ import { promised } from './define.js';
 import { believes, lossOf } from './Lab.js';
 
 export const network = [
+  // C-39b
   promised(12, undefined, async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
     for (const round of [1, 2, 3]) {

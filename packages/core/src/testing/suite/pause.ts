@@ -26,6 +26,7 @@ async function sendSlowBeat(lab: Lab, replica: TestReplica): Promise<void> {
 
 /** Holds, waits and leads, pauses for longer than the lease, and acts in the first tick after it. */
 function pastTheLease(how: Pause): Definition {
+  // C-31, C-33, C-36
   return promised(10, how === 'frozen' ? undefined : `${how} past the lease`, async (lab) => {
     for (const first of ['arrivals', 'timers'] as const) {
       const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];

@@ -1,0 +1,4 @@
+import { sqlite } from '../cluster/backends.js';
+import { declareCases } from './processes.js';
+
+declareCases(sqlite);
