@@ -130,8 +130,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: QUEUES,
-        find: 'if (headOf(step, entry.key) === entry)\n            settle(step, entry.key);\n    }\n}\nexport function push',
-        replace: '}\n}\nexport function push',
+        find: 'if (headOf(step, entry.key) === entry)\n            settle(step, entry.key);\n    }\n}\n/** The tickets of a row',
+        replace: '}\n}\n/** The tickets of a row',
       },
     ],
     promises: [8],
@@ -340,7 +340,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'a leader that resigns tells nobody',
     rule: '',
-    patches: [{ file: HELD, find: "return this.giveBack({ how: 'done' });", replace: 'return Promise.resolve();' }],
+    patches: [{ file: HELD, find: 'return this.giveBack(PLAIN.done);', replace: 'return Promise.resolve();' }],
     promises: [19],
   },
   {
@@ -583,8 +583,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: OPERATIONS,
-        find: 'also.length > 0 && headOf(step, entry.key) === entry && isGranted(step, entry)',
-        replace: 'also.length > 0',
+        find: 'if (isHeld && also.length > 0)',
+        replace: 'if (also.length > 0)',
       },
     ],
     promises: [],
