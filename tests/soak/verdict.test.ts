@@ -38,11 +38,27 @@ test('a reply that left before its process died is counted as doubled', () => {
   expect(judge([begun, sent, ...run('1', 'none'), ...run('2', '1')], one)).toMatchObject({ doubled: 1, faults: [] });
 });
 
+test('what a frozen process notes on waking, and what is cut off at once, is no fault', () => {
+  const late = [line('begun', '1', { replicaId: 'b' }), line('aborted', '1', { replicaId: 'b' })];
+
+  expect(judge([...run('1', 'none'), ...run('2', '1'), ...late], one)).toMatchObject({ begunAgain: 1, faults: [] });
+});
+
 test.each<[string, Noted[], RegExp]>([
   ['a message that is lost', run('1', 'none'), /message 2 was taken in and never answered/],
   [
     'a message that is handled after its end',
     [...run('1', 'none'), ...run('1', 'none'), ...run('2', '1')],
+    /again after/,
+  ],
+  [
+    'a reply of a replica that is told too late that the turn is gone',
+    [
+      ...run('1', 'none'),
+      ...run('2', '1'),
+      ...run('1', 'none').map((each) => ({ ...each, replicaId: 'b' })),
+      line('aborted', '1', { replicaId: 'b' }),
+    ],
     /again after/,
   ],
   ['messages out of order', [...run('2', 'none'), ...run('1', '2')], /began message 1 after message 2/],

@@ -45,12 +45,14 @@ function judgeChat(
   const begun = new Map<string, number>();
   const sent = new Map<string, number>();
   let newest = 0;
-  for (const { event, id = '', text = '', how, replicaId } of lines) {
+  for (const [at, { event, id = '', text = '', how, replicaId }] of lines.entries()) {
     if (event === 'begun') {
+      begun.set(id, (begun.get(id) ?? 0) + 1);
+      // A frozen process may note on waking what it had begun before: then it is told at once that the turn is gone.
+      if (isCutOff(lines, at)) continue;
       if (ended.has(id)) faults.push(`${chat}: ${replicaId} began message ${id} again after it had ended.`);
       if (Number(id) < newest) faults.push(`${chat}: ${replicaId} began message ${id} after message ${newest}.`);
       newest = Math.max(newest, Number(id));
-      begun.set(id, (begun.get(id) ?? 0) + 1);
     } else if (event === 'ended') {
       if (how !== 'handled') faults.push(`${chat}: message ${id} was ${how}.`);
       ended.add(id);
@@ -73,4 +75,16 @@ function judgeChat(
     begunAgain: [...begun.values()].filter((times) => times > 1).length,
     doubled: doubled.length,
   };
+}
+
+/** Whether the attempt that began at `at` lost its turn before it had sent anything. */
+function isCutOff(lines: readonly Noted[], at: number): boolean {
+  const { id, replicaId } = lines[at] as Noted;
+  for (const line of lines.slice(at + 1)) {
+    if (line.replicaId !== replicaId) continue;
+    if (line.event === 'aborted' && line.id === id) return true;
+    if (line.event === 'sent' && line.text?.startsWith(`${id} after `)) return false;
+    if (line.event === 'begun' && line.id === id) return false;
+  }
+  return false;
 }
