@@ -1,3 +1,4 @@
+import type { Clock, StateStore } from '@botmesh/core/spi';
 import {
   botConformance,
   type ConformanceMesh,
@@ -106,12 +107,30 @@ describe('sqlite', () => {
   declare([...coordinatorConformance(subject), ...inboxConformance(subject), ...mailroomConformance(subject)]);
 });
 
+/** A store whose calls take no time on a virtual clock: many in a row give way to the event loop, in real time. */
+function untimed(store: StateStore, clock: Clock): StateStore {
+  const during = async <T>(call: Promise<T>): Promise<T> => {
+    const release = clock instanceof VirtualClock ? clock.hold() : () => {};
+    try {
+      return await call;
+    } finally {
+      release();
+    }
+  };
+  return {
+    load: (key) => during(store.load(key)),
+    save: (key, value, fence) => during(store.save(key, value, fence)),
+    ...(store.delete === undefined ? {} : { delete: (key: string) => during(store.delete!(key)) }),
+  };
+}
+
 describe('bots on sqlite', () => {
-  const openState = async () => {
+  const openState = async (clock: Clock) => {
     const folder = makeFolder();
-    const store = new SqliteStateStore({ path: folder.file });
+    const state = new SqliteStateStore({ path: folder.file });
+    const store = untimed(state, clock);
     const close = async (): Promise<void> => {
-      await store.close();
+      await state.close();
       folder.remove();
     };
     return { store, close };

@@ -3,6 +3,7 @@ import type { BotOptions } from '../../bot/options.js';
 import type { Ended } from '../../pipeline/fate.js';
 import { MemoryStateStore } from '../../state/MemoryStateStore.js';
 import type { StateStore } from '../../state/state-store.js';
+import type { Clock } from '../../time/clock.js';
 import type { ConformanceMesh, ConformanceSubject, TestReplica } from '../conformance.js';
 import { FakeProvider, type SentReply } from '../FakeProvider.js';
 import { ReplicaClock } from '../ReplicaClock.js';
@@ -10,8 +11,11 @@ import { claim } from '../suite/claims.js';
 
 /** A backend under test, with the state store that belongs to it. */
 export interface BotSubject extends ConformanceSubject {
-  /** A state store that all replicas of one mesh share, empty. Default: one in memory. */
-  openState?(): Promise<{ readonly store: StateStore; readonly close?: () => Promise<void> }>;
+  /**
+   * A state store that all replicas of one mesh share, empty. Default: one in memory. `clock` is the mesh's: where it is
+   * virtual, hold it while a call is under way that takes real time.
+   */
+  openState?(clock: Clock): Promise<{ readonly store: StateStore; readonly close?: () => Promise<void> }>;
 }
 
 /** One replica of a bot, with its faults. */
@@ -146,7 +150,10 @@ export class BotLab {
 /** Opens a mesh and its state, runs `body` on them, and closes them. */
 export async function onBots(subject: BotSubject, body: (lab: BotLab) => Promise<void>): Promise<void> {
   const mesh = await subject.open();
-  const { store, close } = (await subject.openState?.()) ?? { store: new MemoryStateStore(), close: undefined };
+  const { store, close } = (await subject.openState?.(mesh.clock)) ?? {
+    store: new MemoryStateStore(),
+    close: undefined,
+  };
   try {
     await mesh.run(async () => {
       const lab = new BotLab(mesh, store);
