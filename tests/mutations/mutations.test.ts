@@ -8,7 +8,7 @@ import { runPatched } from './run.js';
 import { MUTATIONS } from './table.js';
 
 const root = process.cwd();
-const SEEDS = 200;
+const SEEDS = 500;
 
 beforeAll(() => {
   // What runs is the built code: it has to be that of these sources.
