@@ -151,7 +151,6 @@ describe('a mesh on one server', () => {
     expect(answer.kind === 'applied' && answer.results.map((taken) => taken!.fence > 0)).toEqual([true, true, true]);
   });
 
-  // C-73
   test('an old copy that REPLICAOF puts into the running server is a new era', async () => {
     const [server, copy] = [await serve(), await TestServer.start()];
     servers.push(copy);

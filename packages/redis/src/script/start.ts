@@ -21,9 +21,17 @@ if known[1] then
   era, quarantineMs, formatNumber, leaseMs, shards = unpackAs('>ddddd', known[1])
   storedRun = sub(known[1], 41)
 end
+-- How many of the keys there are, but for the mesh and the paces: nobody else makes or removes one.
+local function countKeys() return call('EXISTS', unpack(KEYS, 2, 11)) end
 -- The last stamp given; the last number given to a finished or orphaned one; how many finished ids are remembered.
 local last, count, remembered = 0, 0, 0
-if known[2] then last, count, remembered = unpackAs('>ddd', known[2]) end
+-- Whether the server has dropped a key since the last step.
+local isPartLost = false
+if known[2] then
+  local left
+  last, count, remembered, left = unpackAs('>dddd', known[2])
+  isPartLost = left ~= countKeys()
+end
 
 -- Whose data this is: asked of the server itself, unless the client says that it may not be asked.
 local run = ARGV[2]
