@@ -150,7 +150,42 @@ describe('a mesh on one server', () => {
     expect([released.kind, alive.kind, queues]).toEqual(['applied', 'alive', []]);
     expect(answer.kind === 'applied' && answer.results.map((taken) => taken!.fence > 0)).toEqual([true, true, true]);
   });
+
+  test('an old copy that REPLICAOF puts into the running server is a new era', async () => {
+    const [server, copy] = [await serve(), await TestServer.start()];
+    servers.push(copy);
+    const { store, epoch } = await step(server.url);
+    const apply = (batch: number, key: string) =>
+      store.apply({ epoch, instance: 'i', batch, ops: [{ op: 'reserve', key }] });
+    await putInto(copy, server);
+    await bear(server, 'botmesh', 0);
+    const before = await apply(1, 'k');
+    const process = String(await server.ask('INFO', 'server'));
+
+    await putInto(server, copy);
+    const after = await apply(1, 'k');
+
+    if (before.kind !== 'applied' || after.kind !== 'applied') throw new Error(`${before.kind}, ${after.kind}`);
+    expect(runOf(String(await server.ask('INFO', 'server')))).toBe(runOf(process));
+    expect(before.results[0]?.fence).toBeGreaterThan(0);
+    expect(after.results[0]?.fence).toBe(0);
+    expect(after.era).not.toBe(before.era);
+    expect((await store.inspect()).quarantined).toBe(true);
+  });
 });
+
+function runOf(info: string): string | undefined {
+  return /run_id:(\w+)/.exec(info)?.[1];
+}
+
+/** The data of `from`, in the place of what `server` had. */
+async function putInto(server: TestServer, from: TestServer): Promise<void> {
+  await server.ask('REPLICAOF', '127.0.0.1', String(from.port));
+  await until('the data is there', async () =>
+    String(await server.ask('INFO', 'replication')).includes('master_link_status:up'),
+  );
+  await server.ask('REPLICAOF', 'NO', 'ONE');
+}
 
 describe('a user who may not ask INFO', () => {
   const users = ['user default on nopass ~* &* +@all', 'user bot on >secret ~* &* +@all -info'];

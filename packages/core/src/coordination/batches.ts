@@ -28,6 +28,8 @@ export interface BatchesOptions {
 }
 
 const MAX_OPS = 256;
+/** Of all texts in a batch, as UTF-16 units. A batch has to get through a slow link before it counts as unanswered. */
+const MAX_TEXT = 256 * 1024;
 
 /**
  * Operations in the order of the calls, in numbered batches, at most one in flight: so the order is kept, a batch whose
@@ -109,8 +111,9 @@ export class Batches {
 
   #depart(): void {
     if (this.#flight !== undefined || this.#queue.length === 0 || !this.#options.canSend()) return;
-    const pending = this.#queue.length <= MAX_OPS ? this.#queue : this.#queue.slice(0, MAX_OPS);
-    this.#queue = this.#queue.length <= MAX_OPS ? [] : this.#queue.slice(MAX_OPS);
+    const most = countThatFit(this.#queue);
+    const pending = most === this.#queue.length ? this.#queue : this.#queue.slice(0, most);
+    this.#queue = most === this.#queue.length ? [] : this.#queue.slice(most);
     this.#last += 1;
     this.#flight = { batch: this.#last, pending, resendAtMs: 0 };
     for (const each of pending) each.sent = true;
@@ -167,4 +170,21 @@ export class Batches {
     if (this.#guard !== undefined) this.#options.clock.clearTimer(this.#guard);
     this.#guard = undefined;
   }
+}
+
+/** How many of them, from the first, make one batch: at least one, of whatever size. */
+function countThatFit(queue: readonly Pending[]): number {
+  const most = Math.min(queue.length, MAX_OPS);
+  let text = 0;
+  for (let at = 0; at < most; at += 1) {
+    text += textOf(queue[at]!.op);
+    if (text > MAX_TEXT) return Math.max(1, at);
+  }
+  return most;
+}
+
+function textOf(op: Op): number {
+  if (op.op === 'accept') return op.body.length;
+  if (op.op === 'tell') return op.note.length;
+  return 0;
 }

@@ -52,6 +52,15 @@ describe.each(testClients)('through $name', ({ library, make }) => {
     expect(stats).toMatch(/cmdstat_evalsha:calls=3,/);
   });
 
+  test('a call with half a million arguments arrives whole', async () => {
+    const connection = await connect({ timeoutMs: 30_000 });
+    const args = Array.from({ length: 500_000 }, (_, at) => at);
+
+    const answer = await connection.evalsha(script('return {#ARGV, ARGV[#ARGV]}'), ['a'], args);
+
+    expect(answer).toEqual([500_000, '499999']);
+  });
+
   test('what a script replies as an error arrives as it is', async () => {
     const connection = await connect();
 

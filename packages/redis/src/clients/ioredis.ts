@@ -17,7 +17,7 @@ export interface IoredisClient {
   readonly options: Readonly<Record<string, unknown>>;
   connect(): Promise<unknown>;
   disconnect(): void;
-  call(name: string, ...args: readonly string[]): Promise<unknown>;
+  call(name: string, args: readonly string[]): Promise<unknown>;
   duplicate(options: object): IoredisClient;
   on(event: string, listener: (...args: never[]) => void): unknown;
 }
@@ -136,9 +136,12 @@ export class IoredisClusterDialer implements Dialer {
   }
 }
 
-/** In capitals, older versions know no command's keys: a Cluster then asks any node, which may be the one that is down. */
+/**
+ * In capitals, older versions know no command's keys: a Cluster then asks any node, which may be the one that is down.
+ * Arguments in one list: spread over a call, more than some hundred thousand do not fit on the stack.
+ */
 function call(client: Pick<IoredisClient, 'call'>, [name = '', ...args]: readonly string[]): Promise<unknown> {
-  return client.call(name.toLowerCase(), ...args);
+  return client.call(name.toLowerCase(), args);
 }
 
 /** What would break a promise, were it left as the user has it. */
@@ -224,7 +227,7 @@ async function dialNode(
 /** Whatever went wrong at the login has been told by the time this is answered. */
 async function provePresence(client: IoredisClient): Promise<void> {
   try {
-    await client.call('ping');
+    await client.call('ping', []);
   } catch (error) {
     if (replyCode(error) !== 'NOPERM') throw error;
   }
@@ -240,9 +243,9 @@ async function listen(
   const client = await dialNode(template, settings, address, onEnd);
   client.on(how === 'subscribe' ? 'message' : 'smessage', onMessage);
   return {
-    subscribe: async (channel) => void (await client.call(how, channel)),
+    subscribe: async (channel) => void (await client.call(how, [channel])),
     unsubscribe: async (channel) =>
-      void (await client.call(how === 'subscribe' ? 'unsubscribe' : 'sunsubscribe', channel)),
+      void (await client.call(how === 'subscribe' ? 'unsubscribe' : 'sunsubscribe', [channel])),
     destroy: () => client.disconnect(),
   };
 }

@@ -8,7 +8,7 @@ if #newBodies > 0 then callMany('HSET', KEY.bodies, newBodies) end
 if #goneBodies > 0 then callMany('HDEL', KEY.bodies, goneBodies) end
 if #newlyFinished > 0 then callMany('RPUSH', KEY.finished, newlyFinished) end
 
-local counters = pack('>ddd', last, count, remembered)
+local counters = pack('>dddd', last, count, remembered, countKeys())
 if counters ~= known[2] then
   meshSet[#meshSet + 1] = '@'
   meshSet[#meshSet + 1] = counters

@@ -29,7 +29,7 @@ if step == 'apply' then
   lastTold, stampAt = base, base
   -- Only where nothing but the batch is to be judged: the server is the same, nothing is in quarantine, the caller is
   -- known, proven and not replaced, and the batch is new.
-  if run == storedRun and quarantineMs == 0 and known[3] and known[4] then
+  if run == storedRun and not isPartLost and quarantineMs == 0 and known[3] and known[4] then
     local instance, before = ARGV[6], 0
     before, total, fresh = unpackAs('>ddd', known[4])
     isQuick = tonumber(ARGV[7]) > before

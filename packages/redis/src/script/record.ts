@@ -243,11 +243,11 @@ end
 
 function R.bySeq(a, b) return a.seq < b.seq end
 
--- The heads of an epoch, in the order of their places. Reads all heads there are: for deaths, and for what is rare.
+-- The heads of an epoch, or all, in the order of their places. Reads all heads there are: for deaths, and what is rare.
 function R.headsOf(epoch)
-  local found, mark = {}, R.double(epoch)
+  local found, mark = {}, epoch and R.double(epoch)
   for _, head in pairs(S.heads) do
-    if head and head.owner == epoch then found[#found + 1] = head end
+    if head and (not epoch or head.owner == epoch) then found[#found + 1] = head end
   end
   local cursor = '0'
   repeat
@@ -256,7 +256,7 @@ function R.headsOf(epoch)
     local list = page[2]
     for at = 1, #list, 2 do
       local key, raw = list[at], list[at + 1]
-      if S.heads[key] == nil and sub(raw, 10, 17) == mark then
+      if S.heads[key] == nil and (not mark or sub(raw, 10, 17) == mark) then
         S.heads[key] = R.readHead(key, raw)
         found[#found + 1] = S.heads[key]
       end
@@ -266,7 +266,7 @@ function R.headsOf(epoch)
   return found
 end
 
--- Adds the waiting entries of an epoch to found. Reads all that wait.
+-- Adds the waiting entries of an epoch, or all, to found. Reads all that wait.
 function R.addWaitingOf(epoch, found)
   local from = 0
   repeat
@@ -275,7 +275,7 @@ function R.addWaitingOf(epoch, found)
       local _, colon, length = string.find(member, '^(%d+):')
       local at = colon + tonumber(length) + 1
       local entry = R.readWaiting(sub(member, colon + 1, at - 1), member, at)
-      if entry.owner == epoch then found[#found + 1] = entry end
+      if not epoch or entry.owner == epoch then found[#found + 1] = entry end
     end
     from = from + 512
   until #page < 512

@@ -29,9 +29,10 @@ end
 
 -- R9: a server that may have lost writes starts a new era, in which nothing is granted for a while.
 function R.begin()
-  if run == storedRun then return end
+  if run == storedRun and not isPartLost then return end
   S.run = run
   R.startEra(S.leaseMs)
+  if isPartLost then R.repair() end
 end
 
 function R.noteSeen(seen)
@@ -203,6 +204,51 @@ function R.bury(row, inGoodOrder)
   end
   for _, head in ipairs(found) do
     if S.heads[head.key] == head then R.settle(head.key) end
+  end
+end
+
+-- A message whose text is gone: it may be sent again.
+function R.lose(entry)
+  local owner = R.rowOf(entry.owner)
+  if owner then R.addTicket(owner, entry, -1) end
+  R.forget(entry, false)
+end
+
+-- Nothing waits behind no head, and no message is without its text.
+function R.repairWaiting(hasTexts)
+  local found = {}
+  R.addWaitingOf(nil, found)
+  for _, entry in ipairs(found) do
+    if entry.isMessage and not hasTexts then
+      call('ZREM', KEY.waiting, entry.member)
+      R.lose(entry)
+    elseif not R.headOf(entry.key) then
+      call('ZREM', KEY.waiting, entry.member)
+      entry.member, entry.more = nil, true
+      R.setHead(entry.key, entry)
+    end
+  end
+end
+
+-- The server dropped some of the keys, each as a whole: what is left is made to fit together again.
+function R.repair()
+  local hasTexts = call('EXISTS', KEY.bodies) == 1
+  R.repairWaiting(hasTexts)
+  for _, found in ipairs(R.headsOf(nil)) do
+    local head = found
+    if head.isMessage and not hasTexts then
+      R.lose(head)
+      R.unoffer(head)
+      if head.isOrphan then call('ZREM', KEY.orphans, head.key) end
+      head = R.shift(head)
+    end
+    if head and head.isOrphan then
+      S.count = S.count + 1
+      call('ZADD', KEY.orphans, 'NX', S.count, head.key)
+    elseif head and head.offered then
+      call('HSET', KEY.offers, head.key, R.double(head.owner))
+    end
+    R.settle(found.key)
   end
 end
 

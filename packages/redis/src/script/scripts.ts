@@ -11,7 +11,7 @@ import { VIEW } from './view.js';
 /**
  * The keys of a shard, all in one slot, in the order in which they are passed:
  *
- * - `mesh`, hash: `#` the era and configuration; `@` the counters; for each epoch `r…` its row, and `b…` its last batch,
+ * - `mesh`, hash: `#` the era and configuration; `@` the counters, and how many of the other keys there are; for each epoch `r…` its row, and `b…` its last batch,
  *   how many tickets it has, and the answer
  * - `answers`, hash: epoch → the answer to its last batch, where that is long
  * - `notes`, hash: epoch → what was told to its turns

@@ -21,16 +21,28 @@ if known[1] then
   era, quarantineMs, formatNumber, leaseMs, shards = unpackAs('>ddddd', known[1])
   storedRun = sub(known[1], 41)
 end
+-- How many of the keys there are, but for the mesh and the paces: nobody else makes or removes one.
+local function countKeys() return call('EXISTS', unpack(KEYS, 2, 11)) end
 -- The last stamp given; the last number given to a finished or orphaned one; how many finished ids are remembered.
 local last, count, remembered = 0, 0, 0
-if known[2] then last, count, remembered = unpackAs('>ddd', known[2]) end
+-- Whether the server has dropped a key since the last step.
+local isPartLost = false
+if known[2] then
+  local left
+  last, count, remembered, left = unpackAs('>dddd', known[2])
+  isPartLost = left ~= countKeys()
+end
 
 -- Whose data this is: asked of the server itself, unless the client says that it may not be asked.
 local run = ARGV[2]
 if run == '' then
-  local info = call('INFO', 'server')
+  -- The process, and the history of its data: REPLICAOF gives a process the data of another one. Both at once is
+  -- cheaper; Redis 6.2 answers for one section only.
+  local info = redis.pcall('INFO', 'server', 'replication')
+  if type(info) ~= 'string' then info = call('INFO', 'server') .. call('INFO', 'replication') end
   local at = string.find(info, 'run_id:', 1, true)
-  run = sub(info, at + 7, at + 46)
+  local historyAt = string.find(info, 'master_replid:', at, true)
+  run = sub(info, at + 7, at + 46) .. (historyAt and sub(info, historyAt + 14, historyAt + 53) or '')
 elseif sub(run, 1, 1) == '=' and storedRun then run = storedRun
 else run = sub(run, 2) end
 
