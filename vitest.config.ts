@@ -21,7 +21,7 @@ export default defineConfig({
     ],
     exclude: ['**/node_modules/**', '**/dist/**'],
     pool: 'forks',
-    maxWorkers: 2,
+    maxWorkers: 3,
     maxConcurrency: 24,
     testTimeout: 20_000,
     hookTimeout: 20_000,

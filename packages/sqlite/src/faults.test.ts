@@ -323,8 +323,8 @@ function fill(folder: string, sparedBytes = 0): void {
   rmSync(spare, { force: true });
 }
 
-function mountSmall(context: TestContext): void {
-  demand(context, attempt('mount', '-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', ground.place));
+function mountSmall(context: TestContext, size = '4m'): void {
+  demand(context, attempt('mount', '-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', ground.place));
   ground.onEnd(() => attempt('umount', '--lazy', ground.place));
 }
 
@@ -425,7 +425,8 @@ describe('replicas at work say why they cannot go on, and go on by themselves, w
 });
 
 test('a call that a nearly full disk has no room for is refused, though heartbeats still have room', async (context) => {
-  mountSmall(context);
+  // Room, in the end, for both messages, their copies in the log, and the answers that brought them.
+  mountSmall(context, '24m');
   const [first, second] = await Promise.all([ground.start(), ground.start()]);
   fill(ground.place, 800_000);
 
