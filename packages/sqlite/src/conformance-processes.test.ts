@@ -15,8 +15,7 @@ import {
 } from '@botmesh/core/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findDriver, type Open } from './driver.js';
-import type { HostTime } from './index.js';
-import { makeFolder } from './lab.test-support.js';
+import { hostClock, makeFolder } from './lab.test-support.js';
 import { fileMesh, ProcessPool } from './mesh.test-support.js';
 import { Presence } from './Presence.js';
 import { ownIdentity } from './processes.js';
@@ -34,17 +33,6 @@ afterAll(() => pool.end());
 
 function declare(tests: readonly { title: string; skip?: string; run: () => Promise<void> }[]): void {
   for (const { title, skip, run } of tests) test(title, { skip: skip !== undefined, timeout: 60_000 }, run);
-}
-
-/** A host's two clocks, moved together. */
-function hostClock(clock: VirtualClock): { time: () => HostTime; step: (ms: number) => void } {
-  let stepMs = 0;
-  return {
-    time: () => ({ nowMs: Math.round(clock.monotonicMs() + stepMs), wallMs: Math.round(clock.wallMs() + stepMs) }),
-    step: (ms) => {
-      stepMs += ms;
-    },
-  };
 }
 
 /** The clock is virtual, and stands still while something is on its way between processes: only the waits are not real. */

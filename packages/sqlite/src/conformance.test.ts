@@ -16,8 +16,8 @@ import {
 } from '@botmesh/core/testing';
 import { beforeAll, describe, test } from 'vitest';
 import { findDriver } from './driver.js';
-import { type HostTime, SqliteStateStore, SqliteStore } from './index.js';
-import { Bus, copyOf, makeFolder, removeDatabase } from './lab.test-support.js';
+import { SqliteStateStore, SqliteStore } from './index.js';
+import { Bus, copyOf, hostClock, makeFolder, removeDatabase } from './lab.test-support.js';
 import { Presence } from './Presence.js';
 import { ownIdentity } from './processes.js';
 
@@ -30,17 +30,6 @@ function declare(tests: readonly { title: string; skip?: string; run: () => Prom
   for (const { title, skip, run } of tests) {
     test(skip === undefined ? title : `${title} (skipped: ${skip})`, { skip: skip !== undefined }, run);
   }
-}
-
-/** A host's two clocks, moved together. */
-function hostClock(clock: VirtualClock): { time: () => HostTime; step: (ms: number) => void } {
-  let stepMs = 0;
-  return {
-    time: () => ({ nowMs: Math.round(clock.monotonicMs() + stepMs), wallMs: Math.round(clock.wallMs() + stepMs) }),
-    step: (ms) => {
-      stepMs += ms;
-    },
-  };
 }
 
 /** Tables in a real file, each replica with a connection of its own; the clock is virtual. */

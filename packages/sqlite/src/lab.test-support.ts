@@ -2,8 +2,9 @@
 import { copyFileSync, existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Push } from '@botmesh/core/spi';
+import type { Clock, Push } from '@botmesh/core/spi';
 import { findDriver, type Open } from './driver.js';
+import type { HostTime } from './SqliteStore.js';
 import type { Wire } from './Wire.js';
 
 export interface Folder {
@@ -71,5 +72,16 @@ export class Bus {
         for (const instance of own.splice(0)) this.#listeners.delete(instance);
       },
     };
+  };
+}
+
+/** A host's two clocks, moved together. */
+export function hostClock(clock: Clock): { time: () => HostTime; step: (ms: number) => void } {
+  let stepMs = 0;
+  return {
+    time: () => ({ nowMs: Math.round(clock.monotonicMs() + stepMs), wallMs: Math.round(clock.wallMs() + stepMs) }),
+    step: (ms) => {
+      stepMs += ms;
+    },
   };
 }
