@@ -21,6 +21,8 @@ const bin = (name) => join(root, 'node_modules/.bin', name);
 
 let passed = 0;
 let failed = 0;
+/** Names of what failed, said again before the count: the end of a long log is what people read. */
+const failures = [];
 
 /** Runs a command with its output shown. Resolves to whether it ended with 0 in time; does not reject. */
 function run(command, args, { cwd = root, env = {}, timeout = 5 * minutes } = {}) {
@@ -42,7 +44,9 @@ async function check(name, command, args, options) {
   const ok = await run(command, args, options);
   if (ok) passed += 1;
   else failed += 1;
-  if (!ok) console.log(`-- ${name} failed`);
+  if (ok) return;
+  console.log(`-- ${name} failed`);
+  failures.push(name);
 }
 
 async function build() {
@@ -73,13 +77,15 @@ function countTests({ testResults }, ok) {
   for (const file of testResults) {
     const place = relative(root, file.name).split('/').slice(0, 2).join('/');
     const count = places.get(place) ?? { passed: 0, failed: 0, skipped: 0 };
-    for (const { status } of file.assertionResults) {
+    for (const { status, fullName, failureMessages } of file.assertionResults) {
       if (status === 'passed') count.passed += 1;
       else if (status === 'failed') count.failed += 1;
       else count.skipped += 1;
+      if (status === 'failed') failures.push(`${relative(root, file.name)}: ${fullName}\n${excerpt(failureMessages)}`);
     }
     const brokeOutsideTests = file.status === 'failed' && !file.assertionResults.some((a) => a.status === 'failed');
     if (brokeOutsideTests) count.failed += 1;
+    if (brokeOutsideTests) failures.push(`${relative(root, file.name)}: ${excerpt([file.message])}`);
     places.set(place, count);
   }
   for (const [place, count] of [...places].sort(([a], [b]) => a.localeCompare(b))) {
@@ -88,8 +94,12 @@ function countTests({ testResults }, ok) {
     failed += count.failed;
   }
   // An unhandled rejection or a crash fails the run without failing any one test.
-  if (!ok && failed === failedBefore) failed += 1;
+  if (ok || failed > failedBefore) return;
+  failed += 1;
+  failures.push('vitest ended with an error outside of any test: see above');
 }
+
+const excerpt = (messages = []) => messages.join('\n').split('\n').slice(0, 6).join('\n').slice(0, 1_000);
 
 async function packages() {
   for (const name of readdirSync(join(root, 'packages'))) {
@@ -153,5 +163,6 @@ for (const layer of layers) {
   stopped = layer.stops && failed > before.failed;
 }
 console.log(`\n${summary.join('\n')}\n`);
+if (failures.length > 0) console.log(`Failed:\n${failures.map((failure) => `- ${failure}`).join('\n')}\n`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 ? 1 : 0;

@@ -18,7 +18,7 @@ describe('memory, in virtual time', () => {
 });
 
 describe('memory, in real time', () => {
-  const subject = memorySubject({ realTime: true, leaseMs: 3_000 });
+  const subject = memorySubject({ realTime: true, leaseMs: 4_000 });
   const suite = [...coordinatorConformance(subject), ...inboxConformance(subject), ...mailroomConformance(subject)];
 
   // They sleep for most of their time, for many leases: all side by side.
