@@ -15,6 +15,7 @@ export const ERROR_CODES = {
   'ticket-used': 'A ticket whose turn was already acquired, released or withdrawn.',
   'bad-input': 'An argument has the wrong type or shape.',
   delivery: 'A provider could not deliver a reply.',
+  'delivery-unknown': 'A provider does not know whether the platform has a reply.',
   middleware: 'Middleware called next() more than once.',
   'turn-limit': 'A handler ran for longer than maxTurnMs, or a scheduled job for longer than maxRunMs.',
   'invalid-state': "Stored or new state does not fit the bot's schema for it.",
@@ -137,6 +138,15 @@ export class DeliveryError extends BotmeshError {
     super(message, options);
     this.retryAfterMs = options?.retryAfterMs;
   }
+}
+
+/**
+ * For providers: a reply left, and the platform did not say whether it has it. With `onUnknownSend` on record, the bot does
+ * what that says, and tells of it by `unknownSend`.
+ */
+export class DeliveryUnknownError extends BotmeshError {
+  override readonly name = 'DeliveryUnknownError';
+  readonly code = 'delivery-unknown';
 }
 
 /** Middleware called `next()` twice in one turn. */

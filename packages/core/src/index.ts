@@ -20,6 +20,7 @@ export {
   ConfigError,
   CoordinationUnavailableError,
   DeliveryError,
+  DeliveryUnknownError,
   ERROR_CODES,
   type ErrorCode,
   InvalidStateError,

@@ -40,12 +40,16 @@ export {
   CoordinationUnavailableError,
   checkOptionNames,
   DeliveryError,
+  DeliveryUnknownError,
   LeaseLostError,
   LifecycleError,
   RateLimitedError,
   StaleFenceError,
+  shown,
 } from './errors.js';
 export type { IncomingMessage, Intake, Provider, Reply, SendContext } from './providers/provider.js';
+export { isHmac, isSameSecret } from './providers/signature.js';
+export { answer, type CallRules, readCall, readJson, takeAll } from './providers/webhook-call.js';
 export { checkStateKey, checkStateWrite } from './state/arguments.js';
 export type { StateStore, StoredState } from './state/state-store.js';
 export { type Clock, systemClock, type Timer } from './time/clock.js';

@@ -37,10 +37,13 @@ export { mailroomConformance } from './testing/mailroom-conformance.js';
 export { type MemorySubjectOptions, memorySubject } from './testing/memory-subject.js';
 export { PROMISES } from './testing/promises.js';
 export {
+  type Naming,
   type OpenProvider,
   type ProviderSubject,
   type ProviderTest,
   providerConformance,
+  type SuiteMessage,
+  type WebhookPlatform,
 } from './testing/provider-conformance.js';
 export { Recorder, type RecorderOptions } from './testing/Recorder.js';
 export { ReplicaClock } from './testing/ReplicaClock.js';

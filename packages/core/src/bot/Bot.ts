@@ -633,9 +633,14 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
 
   #makePacer(): Pacer | undefined {
     const { rates } = this.#options;
-    return rates === undefined
-      ? undefined
-      : new Pacer(this.#clock, this.#mail, `provider:${this.#provider.name}`, rates);
+    if (rates === undefined) return undefined;
+    const provider = this.#provider;
+    const name = `provider:${provider.name}`;
+    const accountOf = (chat: string): string => {
+      const account = provider.accountOf?.(chat);
+      return account === undefined ? name : `${name}:${account}`;
+    };
+    return new Pacer(this.#clock, this.#mail, accountOf, rates);
   }
 
   #rejected({ ticket, id }: Work, message: Message): void {

@@ -23,15 +23,15 @@ const MOST_KEPT = 10_000;
 export class Pacer {
   readonly #clock: Clock;
   readonly #mail: Mailroom | undefined;
-  readonly #account: string;
+  readonly #accountOf: (chat: string) => string;
   readonly #rates: Rates;
   /** When the next slot of a pace is due, by the monotonic clock: for a process alone. */
   readonly #dueMs = new Map<string, number>();
 
-  constructor(clock: Clock, mail: Mailroom | undefined, account: string, rates: Rates) {
+  constructor(clock: Clock, mail: Mailroom | undefined, accountOf: (chat: string) => string, rates: Rates) {
     this.#clock = clock;
     this.#mail = mail;
-    this.#account = account;
+    this.#accountOf = accountOf;
     this.#rates = rates;
   }
 
@@ -44,7 +44,7 @@ export class Pacer {
 
   /** Gives no slot to anybody while the platform takes nothing. Never rejects. */
   async hold(chat: string, { scope, retryAfterMs }: RateLimitedError): Promise<void> {
-    const name = scope === 'chat' ? this.#ofChat(chat) : this.#account;
+    const name = scope === 'chat' ? this.#ofChat(chat) : this.#accountOf(chat);
     const rate = this.#rates[scope];
     if (rate !== undefined) await this.#take(name, rate, retryAfterMs);
   }
@@ -52,13 +52,13 @@ export class Pacer {
   #paces(chat: string): [name: string, rate: Rate][] {
     const { account, chat: ofChat } = this.#rates;
     const paces: [string, Rate][] = [];
-    if (account !== undefined) paces.push([this.#account, account]);
+    if (account !== undefined) paces.push([this.#accountOf(chat), account]);
     if (ofChat !== undefined) paces.push([this.#ofChat(chat), ofChat]);
     return paces;
   }
 
   #ofChat(chat: string): string {
-    return `${this.#account}:${chat}`;
+    return `${this.#accountOf(chat)}:${chat}`;
   }
 
   async #take(name: string, { perSecond, burst = 1 }: Rate, pauseMs: number): Promise<number> {

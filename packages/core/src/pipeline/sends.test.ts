@@ -51,7 +51,7 @@ describe('the pace of a process alone', () => {
 
   test('a pacer keeps the rates of account and chat, and a pause of either', async () => {
     const clock = new VirtualClock();
-    const pacer = new Pacer(clock, undefined, 'fake', {
+    const pacer = new Pacer(clock, undefined, () => 'fake', {
       account: { perSecond: 100, burst: 2 },
       chat: { perSecond: 10 },
     });

@@ -57,6 +57,11 @@ export interface Provider {
    * Leave it out for a platform that has no end.
    */
   readonly ended?: Promise<void>;
+  /**
+   * The account that sends to `chat`, for a platform with several behind one provider: `rates.account` counts for each.
+   * Without it, all chats are of one account.
+   */
+  accountOf?(chat: string): string;
   /** Begins to take messages in. Resolves when it works. May be called again after `stop()`. */
   start(intake: Intake): Promise<void> | void;
   /** Takes nothing in any more. Turns still running may go on sending. Idempotent. */
@@ -69,7 +74,9 @@ export interface Provider {
    * Sends to a chat. Resolves when the platform has it. Called one at a time for each chat, but for a
    * reply of `onRejected`, which does not wait for the turn that runs.
    *
-   * @throws DeliveryError, with `retryAfterMs` when the platform said when to try again
+   * @throws DeliveryError when the platform surely does not have it, with `retryAfterMs` when it said when to try again
+   * @throws RateLimitedError when it asks for a pause
+   * @throws DeliveryUnknownError, or anything else, when nobody knows whether it has it
    */
   send(chat: string, reply: Reply, context: SendContext): Promise<void> | void;
 }

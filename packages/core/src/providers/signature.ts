@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 
 /** The header that carries the signature: `t=<seconds since 1970>,v1=<hex>`, several `v1` where secrets change. */
 export const SIGNATURE_HEADER = 'x-botmesh-signature';
@@ -51,4 +51,24 @@ export function readHeader(
 
 function digest(secret: string, seconds: number, body: string | Uint8Array): Buffer {
   return createHmac('sha256', secret).update(`${seconds}.`).update(body).digest();
+}
+
+/**
+ * Whether `hex` is the HMAC-SHA256 of `parts`, one after the other, by one of `secrets`. In constant time. False for what is
+ * not 64 hexadecimal digits.
+ */
+export function isHmac(hex: string, secrets: readonly string[], ...parts: readonly (string | Uint8Array)[]): boolean {
+  if (!/^[0-9a-f]{64}$/i.test(hex)) return false;
+  const found = Buffer.from(hex, 'hex');
+  return secrets.some((secret) => {
+    const wanted = createHmac('sha256', secret);
+    for (const part of parts) wanted.update(part);
+    return timingSafeEqual(found, wanted.digest());
+  });
+}
+
+/** Whether both texts are the same, in a time that does not tell where they differ, nor how long the secret is. */
+export function isSameSecret(given: string, wanted: string): boolean {
+  const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
+  return timingSafeEqual(hash(given), hash(wanted));
 }

@@ -28,13 +28,28 @@ const status = async (request: Request, intake?: Intake) => (await answer(reques
 const error = async (request: Request) => ((await (await answer(request)).json()) as { error: string }).error;
 
 describe('any webhook provider', () => {
+  const MAX_BYTES = 10_000;
+  const sealed = (body: string | Uint8Array<ArrayBuffer>, secret: string): Request =>
+    new Request('http://bot/in', {
+      method: 'POST',
+      headers: { [SIGNATURE_HEADER]: sign(secret, body, Date.now()) },
+      body,
+    });
   const tests = providerConformance({
     name: 'webhook',
+    secrets: [SECRET],
+    webhook: {
+      maxBytes: MAX_BYTES,
+      body: ([message]) => JSON.stringify(message),
+      call: (body) => sealed(body, SECRET),
+      forge: (body) => sealed(body, 'wrong'),
+    },
     async open() {
       const sent: { chat: string; text: string }[] = [];
       let isRefusing = false;
       const made = webhook({
         secret: SECRET,
+        maxBytes: MAX_BYTES,
         send: (chat, { text }) => {
           if (isRefusing) throw new DeliveryError('refused');
           sent.push({ chat, text });

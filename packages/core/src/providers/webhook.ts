@@ -1,17 +1,8 @@
-import {
-  BadInputError,
-  ConfigError,
-  CoordinationUnavailableError,
-  checkOptionNames,
-  DeliveryError,
-  LeaseLostError,
-  LifecycleError,
-  shown,
-} from '../errors.js';
+import { ConfigError, checkOptionNames, DeliveryError, shown } from '../errors.js';
 import { type Clock, systemClock } from '../time/clock.js';
-import { readBody } from './body.js';
 import type { IncomingMessage, Intake, Provider, Reply, SendContext } from './provider.js';
 import { readHeader, SIGNATURE_HEADER, sign, verify } from './signature.js';
+import { answer, type CallRules, readCall, readJson, takeAll } from './webhook-call.js';
 
 const LONGEST_POST_MS = 30_000;
 
@@ -51,48 +42,35 @@ export function webhook(options: WebhookOptions): Provider {
   const send = senderOf(options, secrets[0] ?? '');
   const { path, maxBytes = 1_000_000, toleranceMs = 300_000, clock = systemClock } = options;
 
+  const rules: CallRules = {
+    path,
+    maxBytes,
+    refuseHeaders: (headers) => {
+      const claim = readHeader(headers.get(SIGNATURE_HEADER));
+      return typeof claim === 'string' ? `${SIGNATURE_HEADER}: ${claim}` : undefined;
+    },
+    refuseBody: (headers, body) => {
+      const limits = { secrets, nowMs: clock.wallMs(), toleranceMs };
+      const verdict = verify(headers.get(SIGNATURE_HEADER), body, limits);
+      return verdict === 'valid' ? undefined : `${SIGNATURE_HEADER}: ${verdict}`;
+    },
+  };
+
   async function receive(request: Request, intake: Intake): Promise<Response> {
-    if (path !== undefined && new URL(request.url).pathname !== path) return answer(404, 'no such path');
-    if (request.method !== 'POST') return answer(405, 'send a POST', { allow: 'POST' });
-    const header = request.headers.get(SIGNATURE_HEADER);
-    const claim = readHeader(header);
-    if (typeof claim === 'string') return answer(401, `${SIGNATURE_HEADER}: ${claim}`);
-    const body = await readBody(request, maxBytes);
-    if (body === undefined) return answer(413, `the body is longer than ${maxBytes} bytes`);
-    const verdict = verify(header, body, { secrets, nowMs: clock.wallMs(), toleranceMs });
-    if (verdict !== 'valid') return answer(401, `${SIGNATURE_HEADER}: ${verdict}`);
+    const body = await readCall(request, rules);
+    if (body instanceof Response) return body;
     const message = parse(body);
-    if (typeof message === 'string') return answer(400, message);
-    return take(message, intake);
+    return typeof message === 'string' ? answer(400, message) : takeAll([message], intake);
   }
 
   return { name: 'webhook', start() {}, stop() {}, webhook: receive, send };
 }
 
-async function take(message: IncomingMessage, intake: Intake): Promise<Response> {
-  try {
-    return Response.json({ status: await intake(message) });
-  } catch (error) {
-    if (error instanceof BadInputError) return answer(400, error.message);
-    const isPassing =
-      error instanceof CoordinationUnavailableError ||
-      error instanceof LifecycleError ||
-      error instanceof LeaseLostError;
-    if (isPassing) return answer(503, 'not taken in; send it again', { 'retry-after': '1' });
-    throw error;
-  }
-}
-
 /** The message, or what is wrong with it. */
 function parse(body: Uint8Array): IncomingMessage | string {
-  let value: unknown;
-  try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
-  } catch {
-    return 'the body is not JSON in UTF-8';
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'the body is not a JSON object';
-  const { id, chat, text, from, kind, ...rest } = value as Record<string, unknown>;
+  const value = readJson(body);
+  if (typeof value === 'string') return value;
+  const { id, chat, text, from, kind, ...rest } = value;
   if (typeof id !== 'string' || id === '') return 'id: expected a non-empty string';
   if (typeof chat !== 'string' || chat === '') return 'chat: expected a non-empty string';
   if (typeof text !== 'string') return 'text: expected a string';
@@ -163,8 +141,4 @@ async function post(url: URL, { chat, reply, context, secret, nowMs }: Posted): 
   const retryAfterMs = Number(response.headers.get('retry-after') ?? Number.NaN) * 1000;
   const message = `webhook: ${url.origin} answered ${response.status}`;
   throw new DeliveryError(message, retryAfterMs >= 0 ? { retryAfterMs } : {});
-}
-
-function answer(status: number, error: string, headers: Record<string, string> = {}): Response {
-  return Response.json({ error }, { status, headers });
 }

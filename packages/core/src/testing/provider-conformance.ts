@@ -1,28 +1,10 @@
 import { CoordinationUnavailableError, LeaseLostError } from '../errors.js';
-import type { IncomingMessage, Intake, Provider, SendContext } from '../providers/provider.js';
+import type { IncomingMessage, Intake, SendContext } from '../providers/provider.js';
 import { assertEqual } from './assertions.js';
+import type { Naming, OpenProvider, ProviderSubject } from './provider-subject.js';
+import { webhookFacts } from './provider-webhook-facts.js';
 
-/** A provider under test, with a platform that the test plays. */
-export interface ProviderSubject {
-  readonly name: string;
-  readonly open: () => Promise<OpenProvider>;
-  /** Titles of tests that it cannot pass, with the reason. */
-  readonly lacks?: Readonly<Record<string, string>>;
-}
-
-export interface OpenProvider {
-  readonly provider: Provider;
-  /**
-   * Lets the platform deliver a message, as it really would, and tells whether the platform was told that it is taken
-   * in. Platforms that tell nothing always answer true.
-   */
-  readonly deliver: (message: { id: string; chat: string; text: string }) => Promise<boolean>;
-  /** What reached the platform, in order. */
-  readonly sent: () => readonly { chat: string; text: string }[];
-  /** Makes the platform refuse the next send. Without it, that is not tested. */
-  readonly refuseNextSend?: () => void;
-  readonly close?: () => Promise<void>;
-}
+export type { Naming, OpenProvider, ProviderSubject, SuiteMessage, WebhookPlatform } from './provider-subject.js';
 
 export interface ProviderTest {
   readonly title: string;
@@ -31,16 +13,19 @@ export interface ProviderTest {
   readonly skip?: string;
 }
 
-type Body = (open: OpenProvider) => Promise<void>;
+type Body = (open: OpenProvider, names: Naming, secrets: readonly string[]) => Promise<void>;
 
 /** What every provider must do, for any test runner: call `run` of each, unless `skip` tells why not. */
 export function providerConformance(subject: ProviderSubject): ProviderTest[] {
-  return Object.entries(FACTS).map(([title, body]) => {
+  const same = (name: string): string => name;
+  const names: Naming = { chat: same, id: same, ...subject.naming };
+  const facts = { ...FACTS, ...webhookFacts(subject) };
+  return Object.entries(facts).map(([title, body]) => {
     const skip = subject.lacks?.[title];
     const run = async (): Promise<void> => {
       const open = await subject.open();
       try {
-        await body(open);
+        await body(open, names, subject.secrets ?? []);
       } finally {
         await open.provider.stop();
         await open.provider.close?.();
@@ -67,6 +52,13 @@ function context(signal: AbortSignal = new AbortController().signal): SendContex
   return { signal, fence: 1, key: 'k:1:0' };
 }
 
+/** What a log that shows an error in full would show. */
+function everythingIn(error: unknown): string {
+  if (!(error instanceof Error)) return JSON.stringify(error) ?? String(error);
+  const own = JSON.stringify(Object.getOwnPropertyNames(error).map((name) => String(Reflect.get(error, name))));
+  return `${own} ${JSON.stringify(error)} ${error.cause === undefined ? '' : everythingIn(error.cause)}`;
+}
+
 const HI = { id: 'm1', chat: 'ana', text: 'hi' };
 
 const FACTS: Record<string, Body> = {
@@ -74,7 +66,7 @@ const FACTS: Record<string, Body> = {
     assertEqual(/^[a-z][a-z0-9-]*$/.test(provider.name), true);
   },
 
-  'a delivered message reaches intake with its id, chat and text': async ({ provider, deliver }) => {
+  'a delivered message reaches intake with its id, chat and text': async ({ provider, deliver }, names) => {
     const { taken, intake } = recorder();
     await provider.start(intake);
 
@@ -82,7 +74,7 @@ const FACTS: Record<string, Body> = {
 
     assertEqual(
       taken.map(({ id, chat, text }) => ({ id, chat, text })),
-      [HI],
+      [{ id: names.id('m1'), chat: names.chat('ana'), text: 'hi' }],
     );
   },
 
@@ -95,7 +87,7 @@ const FACTS: Record<string, Body> = {
     assertEqual(taken.length, 1);
   },
 
-  'a redelivery has the same id': async ({ provider, deliver }) => {
+  'a redelivery has the same id': async ({ provider, deliver }, names) => {
     const { taken, intake } = recorder();
     await provider.start(intake);
     await deliver(HI);
@@ -103,7 +95,7 @@ const FACTS: Record<string, Body> = {
 
     assertEqual(
       taken.map(({ id }) => id),
-      ['m1', 'm1'],
+      [names.id('m1'), names.id('m1')],
     );
   },
 
@@ -161,46 +153,54 @@ const FACTS: Record<string, Body> = {
     assertEqual(taken[0]?.text, text);
   },
 
-  'a reply reaches the platform, in its chat, before send resolves': async ({ provider, sent }) => {
+  'a reply reaches the platform, in its chat, before send resolves': async ({ provider, sent }, names) => {
+    const [ana, ben] = [names.chat('ana'), names.chat('ben')];
     await provider.start(recorder().intake);
 
-    await provider.send('ana', { text: 'one' }, context());
-    assertEqual(sent(), [{ chat: 'ana', text: 'one' }]);
-    await provider.send('ben', { text: 'two' }, context());
+    await provider.send(ana, { text: 'one' }, context());
+    assertEqual(sent(), [{ chat: ana, text: 'one' }]);
+    await provider.send(ben, { text: 'two' }, context());
     assertEqual(sent(), [
-      { chat: 'ana', text: 'one' },
-      { chat: 'ben', text: 'two' },
+      { chat: ana, text: 'one' },
+      { chat: ben, text: 'two' },
     ]);
   },
 
-  'a send still works after stop, for turns that run on': async ({ provider, sent }) => {
+  'a send still works after stop, for turns that run on': async ({ provider, sent }, names) => {
     await provider.start(recorder().intake);
     await provider.stop();
 
-    await provider.send('ana', { text: 'late' }, context());
+    await provider.send(names.chat('ana'), { text: 'late' }, context());
 
-    assertEqual(sent(), [{ chat: 'ana', text: 'late' }]);
+    assertEqual(sent(), [{ chat: names.chat('ana'), text: 'late' }]);
   },
 
-  'a send that the platform refuses rejects': async ({ provider, refuseNextSend }) => {
+  'a send that the platform refuses rejects, and says neither its text nor a secret': async (open, names, secrets) => {
+    const { provider, refuseNextSend } = open;
     if (refuseNextSend === undefined) return;
     await provider.start(recorder().intake);
     refuseNextSend();
-    let isRefused = false;
+    const text = 'a text that nobody may see';
+    let refused: unknown;
     try {
-      await provider.send('ana', { text: 'one' }, context());
-    } catch {
-      isRefused = true;
+      await provider.send(names.chat('ana'), { text }, context());
+    } catch (error) {
+      refused = error;
     }
 
-    assertEqual(isRefused, true);
+    assertEqual(refused instanceof Error, true);
+    const told = everythingIn(refused);
+    assertEqual(
+      [text, ...secrets].filter((secret) => told.includes(secret)),
+      [],
+    );
   },
 
-  'a send whose turn is already lost does not hang': async ({ provider }) => {
+  'a send whose turn is already lost does not hang': async ({ provider }, names) => {
     await provider.start(recorder().intake);
     const lost = AbortSignal.abort(new LeaseLostError('expired'));
 
-    await Promise.resolve(provider.send('ana', { text: 'one' }, context(lost))).catch(() => {});
+    await Promise.resolve(provider.send(names.chat('ana'), { text: 'one' }, context(lost))).catch(() => {});
   },
 
   'stop can be called twice, and before start': async ({ provider }) => {
