@@ -1,0 +1,22 @@
+import { App } from '@slack/bolt';
+
+const { SLACK_BOT_TOKEN = '', SLACK_APP_TOKEN = '', SLACK_API_URL = 'https://slack.com/api/' } = process.env;
+const app = new App({
+  token: SLACK_BOT_TOKEN,
+  appToken: SLACK_APP_TOKEN,
+  socketMode: true,
+  clientOptions: { slackApiUrl: SLACK_API_URL },
+});
+
+app.message(/^add (.+)/, async ({ context, say }) => {
+  const [, item] = context.matches as [string, string];
+  await say(`Added ${item}.`);
+});
+
+app.command('/order', async ({ ack, command, say }) => {
+  await ack('One moment.');
+  await say(`Ordered ${command.text}.`);
+});
+
+await app.start();
+console.log('ready');
