@@ -27,9 +27,10 @@ const MAY_IMPORT = {
     'providers/',
     'pipeline/',
   ],
+  'binding/': ['errors.ts', 'coordination/types.ts', 'state/', 'providers/', 'pipeline/', 'bot/'],
   'testing/': [''],
   'index.ts': ['errors.ts', 'time/', 'coordination/', 'state/', 'providers/', 'pipeline/', 'bot/'],
-  'spi.ts': ['errors.ts', 'time/', 'coordination/', 'state/', 'providers/', 'pipeline/', 'bot/'],
+  'spi.ts': ['errors.ts', 'time/', 'coordination/', 'state/', 'providers/', 'pipeline/', 'bot/', 'binding/'],
   'testing.ts': [''],
 };
 
@@ -38,12 +39,15 @@ const MAY_USE_NODE = [
   'providers/terminal.ts',
   'providers/webhook.ts',
   'providers/signature.ts',
+  'binding/hand.ts',
+  'binding/node-listener.ts',
+  'binding/peer-version.ts',
 ];
 
 /** Packages that a user may install, loaded where they are first needed. */
 const MAY_LOAD = { 'bot/schedule/times.ts': ['croner'] };
 
-const ON_THE_CLOCK = ['bot/', 'coordination/', 'pipeline/', 'state/', 'testing/', 'time/'];
+const ON_THE_CLOCK = ['binding/', 'bot/', 'coordination/', 'pipeline/', 'state/', 'testing/', 'time/'];
 const MAY_READ_TIME = ['time/clock.ts', 'coordination/replica-id.ts'];
 const TIMERS = new Set(['setTimeout', 'setInterval']);
 const CHANCE_AND_TIME = new Set([

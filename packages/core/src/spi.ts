@@ -1,4 +1,17 @@
-// For whoever writes a backend or a provider.
+// For whoever writes a backend, a provider or a binding.
+export {
+  type Arrival,
+  type Binding,
+  type BindingOptions,
+  bind,
+  checkBinding,
+  messageOf,
+} from './binding/bind.js';
+export { FencedSessions } from './binding/FencedSessions.js';
+export { Hand, type HeldTurn, inHand } from './binding/hand.js';
+export { type Answering, nodeListener } from './binding/node-listener.js';
+export { checkPeer, type PeerRange, versionOf } from './binding/peer-version.js';
+export { holding, type Keys, orderOf } from './binding/take-keys.js';
 export type { BringsState } from './bot/options.js';
 export { type CoordinatorOptions, OPTION_NAMES as COORDINATOR_OPTION_NAMES } from './coordination/options.js';
 export { recordFromJson, recordToJson } from './coordination/record/record-json.js';
@@ -45,7 +58,14 @@ export {
   RateLimitedError,
   StaleFenceError,
 } from './errors.js';
-export type { IncomingMessage, Intake, Provider, Reply, SendContext } from './providers/provider.js';
+export {
+  type Conflict,
+  type LongPollingOptions,
+  longPolling,
+  type PollFault,
+} from './pipeline/long-polling.js';
+export { type JsonWebhookOptions, jsonWebhook } from './providers/json-webhook.js';
+export type { IncomingMessage, Intake, Lead, Provider, Reply, SendContext } from './providers/provider.js';
 export { checkStateKey, checkStateWrite } from './state/arguments.js';
 export type { StateStore, StoredState } from './state/state-store.js';
 export { type Clock, systemClock, type Timer } from './time/clock.js';

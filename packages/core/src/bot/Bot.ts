@@ -403,7 +403,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     try {
       await checkFresh(this.#scopes);
       await this.#prepareSchedules();
-      if (!this.#provider.exclusive) this.#adopt(true);
+      if (this.#handlesAlways) this.#adopt(true);
       await this.#local?.start();
       await this.#coordinator.start();
       if (this.#provider.exclusive) this.#exclusive = this.#runExclusive();
@@ -419,7 +419,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     const early = this.#early ?? [];
     this.#early = undefined;
     for (const work of early) this.#begin(work);
-    if (!this.#provider.exclusive) this.#serveSchedules(true);
+    if (this.#handlesAlways) this.#serveSchedules(true);
     void this.#provider.ended?.then(() => this.#end());
   }
 
@@ -444,7 +444,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   }
 
   #status(): Health {
-    const isStandby = this.#health === 'ready' && this.#provider.exclusive === true && !this.#isConnected;
+    const isStandby = this.#health === 'ready' && !this.#handlesAlways && !this.#isConnected;
     if (isStandby) return 'standby';
     return this.#health === 'unavailable' && this.#local !== undefined ? 'local' : this.#health;
   }
@@ -490,6 +490,11 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     over.abort();
   }
 
+  /** Whether this replica handles messages also while another one has the only connection. */
+  get #handlesAlways(): boolean {
+    return !this.#provider.exclusive || this.#provider.exclusive === 'receiving';
+  }
+
   /** Whether what waits here is another replica's to handle when this one stops. */
   get #passesOn(): boolean {
     return this.#inbox !== undefined && this.#options.coordinator !== undefined;
@@ -518,10 +523,12 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       intake: this.#intake,
       clock: this.#clock,
       stopping: this.#stopping.signal,
-      drained: () => this.#drained ?? Promise.resolve(),
+      // One that only receives is let go of at once: what runs here goes on sending.
+      drained: () => (this.#handlesAlways ? undefined : this.#drained) ?? Promise.resolve(),
       failed: (error) => void this.#tell(error, undefined, `provider ${this.#provider.name}`),
       changed: (isConnected) => {
         this.#isConnected = isConnected;
+        if (this.#handlesAlways) return;
         this.#adopt(isConnected && !this.#stopping.signal.aborted);
         this.#serveSchedules(isConnected);
       },
@@ -549,7 +556,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       enqueue: this.#enqueue,
       stopping: this.#stopping.signal,
       isStarted: () => this.#health !== 'new',
-      isConnected: () => this.#provider.exclusive !== true || this.#isConnected,
+      isConnected: () => this.#handlesAlways || this.#isConnected,
     });
   }
 

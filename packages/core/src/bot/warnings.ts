@@ -16,6 +16,14 @@ export function warnings(options: BotOptions): string[] {
         '@botmesh/sqlite for several processes of one host, or one of your own (docs/write-a-backend.md).',
     ];
   }
+  if (coordinator !== undefined && isInMemory && provider.exclusive === 'receiving') {
+    return [
+      `botmesh: WARNING: only one replica may receive from ${provider.name}, but the coordinator is in this process's ` +
+        'memory. Several replicas then take the connection from each other, and messages are lost with their process. ' +
+        'Pass a shared coordinator before you run more than one: RedisCoordinator of @botmesh/redis, SqliteCoordinator ' +
+        'of @botmesh/sqlite for several processes of one host, or one of your own (docs/write-a-backend.md).',
+    ];
+  }
   if (coordinator === undefined) {
     return [
       'botmesh: no coordinator, so this bot runs alone: messages and state are kept in this process and end with it. ' +

@@ -60,7 +60,7 @@ async function serve(setup: ExclusiveSetup, leadership: Leadership): Promise<voi
     return setup.intake(message);
   };
   const over = anyAborts(leadership.signal, stopping);
-  const starting = (async () => provider.start(intake))();
+  const starting = (async () => provider.start(intake, leadership))();
   try {
     // One that takes long to connect may not outlast the leadership: the next leader connects then.
     await Promise.race([starting, over]);

@@ -46,19 +46,33 @@ export interface SendContext {
   readonly key: string;
 }
 
+/** The leadership under which an exclusive provider runs. */
+export interface Lead {
+  /** Aborts when it is not surely held any more: the next leader may connect. */
+  readonly signal: AbortSignal;
+  /** Reads the clocks now, and throws `LeaseLostError` unless it is surely held. Call it before every connection. */
+  assertHeld(): void;
+}
+
 /** A platform. Made by a lower-case function: `telegram({ token })`. */
 export interface Provider {
   /** Lower-case, for messages to people and for the name under which an exclusive provider is led. */
   readonly name: string;
-  /** True when only one connection may exist: the Bot starts it only while it leads `provider:<name>`. */
-  readonly exclusive?: boolean;
+  /**
+   * True when only one connection may exist: the Bot starts it only while it leads `provider:<name>`, and only that replica
+   * handles messages. `receiving` when only one may receive while all may send, as by long polling: every replica handles.
+   */
+  readonly exclusive?: boolean | 'receiving';
   /**
    * Resolves when there will be no more messages. The Bot then handles what it has taken in, and stops. Must not reject.
    * Leave it out for a platform that has no end.
    */
   readonly ended?: Promise<void>;
-  /** Begins to take messages in. Resolves when it works. May be called again after `stop()`. */
-  start(intake: Intake): Promise<void> | void;
+  /**
+   * Begins to take messages in. Resolves when it works. May be called again after `stop()`. An exclusive one is given the
+   * leadership under which it runs.
+   */
+  start(intake: Intake, lead?: Lead): Promise<void> | void;
   /** Takes nothing in any more. Turns still running may go on sending. Idempotent. */
   stop(): Promise<void> | void;
   /** Lets go of the connection: nothing is sent after. Called after the last turn has ended, before leadership goes. */

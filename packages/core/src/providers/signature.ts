@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 
 /** The header that carries the signature: `t=<seconds since 1970>,v1=<hex>`, several `v1` where secrets change. */
 export const SIGNATURE_HEADER = 'x-botmesh-signature';
@@ -51,4 +51,10 @@ export function readHeader(
 
 function digest(secret: string, seconds: number, body: string | Uint8Array): Buffer {
   return createHmac('sha256', secret).update(`${seconds}.`).update(body).digest();
+}
+
+/** Whether both texts are the same, in a time that does not tell where they differ. */
+export function isSameSecret(given: string, wanted: string): boolean {
+  const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
+  return timingSafeEqual(hash(given), hash(wanted));
 }

@@ -69,7 +69,8 @@ export function webhook(options: WebhookOptions): Provider {
   return { name: 'webhook', start() {}, stop() {}, webhook: receive, send };
 }
 
-async function take(message: IncomingMessage, intake: Intake): Promise<Response> {
+/** Answers by what became of the message. */
+export async function take(message: IncomingMessage, intake: Intake): Promise<Response> {
   try {
     return Response.json({ status: await intake(message) });
   } catch (error) {
@@ -165,6 +166,6 @@ async function post(url: URL, { chat, reply, context, secret, nowMs }: Posted): 
   throw new DeliveryError(message, retryAfterMs >= 0 ? { retryAfterMs } : {});
 }
 
-function answer(status: number, error: string, headers: Record<string, string> = {}): Response {
+export function answer(status: number, error: string, headers: Record<string, string> = {}): Response {
   return Response.json({ error }, { status, headers });
 }

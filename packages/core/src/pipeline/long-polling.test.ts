@@ -1,0 +1,168 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import { Bot } from '../bot/Bot.js';
+import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
+import type { Provider } from '../providers/provider.js';
+import { MemoryMesh } from '../testing/MemoryMesh.js';
+import { VirtualClock } from '../testing/VirtualClock.js';
+import { type Conflict, type LongPollingOptions, longPolling } from './long-polling.js';
+
+const closing: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** A platform that keeps what was not confirmed, and counts who polls. */
+class Platform {
+  readonly updates: number[] = [];
+  readonly polls: number[] = [];
+  /** Thrown by the next polls. */
+  readonly faults: Error[] = [];
+  confirmed = 0;
+  pollers = 0;
+  most = 0;
+  #wake = (): void => {};
+
+  add(number: number): void {
+    this.updates.push(number);
+    this.#wake();
+  }
+
+  async poll(offset: number, signal: AbortSignal): Promise<number[]> {
+    this.polls.push(offset);
+    this.confirmed = Math.max(this.confirmed, offset);
+    const fault = this.faults.shift();
+    if (fault !== undefined) throw fault;
+    this.pollers += 1;
+    this.most = Math.max(this.most, this.pollers);
+    try {
+      if (this.#open().length === 0) {
+        await new Promise<void>((resolve, reject) => {
+          this.#wake = resolve;
+          signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+        });
+      }
+      return this.#open();
+    } finally {
+      this.pollers -= 1;
+    }
+  }
+
+  #open(): number[] {
+    return this.updates.filter((number) => number >= this.confirmed);
+  }
+}
+
+function provider(platform: Platform, options: Partial<LongPollingOptions<number>> = {}): Provider {
+  const polling = longPolling<number>({
+    name: 'polled',
+    connect: async () => {},
+    poll: (offset, signal) => platform.poll(offset, signal),
+    confirm: async (offset) => {
+      platform.confirmed = offset;
+    },
+    numberOf: (number) => number,
+    read: (number) => ({ chat: 'k', id: `${number}`, text: `${number}` }),
+    judge: (error) => ({ what: (error as Error).message, isConflict: (error as Error).message === 'conflict' }),
+    log: () => {},
+    ...options,
+  });
+  return { ...polling, send() {} };
+}
+
+async function replica(mesh: MemoryMesh, own: Provider, seen: string[]) {
+  const coordinator = new MemoryCoordinator({ mesh });
+  const bot = new Bot({ provider: own, coordinator, log: () => {} });
+  bot.use((ctx) => void seen.push(ctx.message.text));
+  await bot.start();
+  closing.push(() => bot.stop());
+  return { bot, coordinator };
+}
+
+// C-40
+test('one replica polls; what it took in is confirmed when it stops, and the next one goes on', async () => {
+  const mesh = new MemoryMesh();
+  const platform = new Platform();
+  const seen: string[] = [];
+  const a = await replica(mesh, provider(platform), seen);
+  await vi.waitFor(() => expect(platform.pollers).toBe(1));
+  await replica(mesh, provider(platform), seen);
+
+  platform.add(1);
+  platform.add(2);
+  await vi.waitFor(() => expect(seen).toEqual(['1', '2']));
+  await a.bot.stop();
+  expect(platform.confirmed).toBe(3);
+  platform.add(3);
+
+  await vi.waitFor(() => expect(seen).toEqual(['1', '2', '3']));
+  expect(platform.most).toBe(1);
+});
+
+test('an update that was not taken in is not confirmed, and asked for again', async () => {
+  const mesh = new MemoryMesh();
+  const clock = new VirtualClock();
+  const platform = new Platform();
+  const own = provider(platform, { clock });
+  const refused = new Set(['2']);
+  const taken: (string | undefined)[] = [];
+  await own.start(async ({ id }) => {
+    if (refused.has(id ?? '')) throw new Error('away');
+    taken.push(id);
+    return 'accepted';
+  });
+  closing.push(async () => own.stop());
+  void mesh;
+
+  for (const number of [1, 2, 3]) platform.updates.push(number);
+  platform.add(4);
+  await vi.waitFor(() => expect(taken).toContain('1'));
+  await clock.advance(500);
+  expect(platform.confirmed).toBeLessThanOrEqual(2);
+  refused.clear();
+  await clock.advance(5_000);
+
+  await vi.waitFor(() => expect(platform.confirmed).toBe(5));
+  expect(taken).toContain('2');
+});
+
+// C-44
+test('a conflict is answered by growing pauses while this replica leads, and told', async () => {
+  const clock = new VirtualClock();
+  const platform = new Platform();
+  const told: Conflict[] = [];
+  for (let n = 0; n < 8; n++) platform.faults.push(new Error('conflict'));
+  const own = provider(platform, { clock, onConflict: (conflict) => told.push(conflict) });
+  await own.start(async () => 'accepted', { signal: new AbortController().signal, assertHeld() {} });
+  closing.push(async () => own.stop());
+
+  await clock.advance(10 * 60_000);
+
+  await vi.waitFor(() => expect(platform.pollers).toBe(1));
+  expect(told.map(({ delayMs }) => delayMs / 1000)).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
+  expect(platform.polls).toHaveLength(9);
+});
+
+test('a conflict after the leadership is lost ends the polls at once', async () => {
+  const platform = new Platform();
+  const told: Conflict[] = [];
+  platform.faults.push(new Error('conflict'));
+  let isHeld = true;
+  const own = provider(platform, { onConflict: (conflict) => told.push(conflict) });
+  const poll = platform.poll.bind(platform);
+  platform.poll = (offset, signal) => {
+    isHeld = false;
+    return poll(offset, signal);
+  };
+
+  await own.start(async () => 'accepted', {
+    signal: new AbortController().signal,
+    assertHeld() {
+      if (!isHeld) throw new Error('lost');
+    },
+  });
+  await own.stop();
+
+  expect(platform.polls).toHaveLength(1);
+  expect(told).toEqual([]);
+});
