@@ -59,29 +59,29 @@ test('what three replicas append at once is all there, and the newest are kept',
   const states = await replicas(3);
 
   await Promise.all(Array.from({ length: 30 }, (_, n) => states[n % 3]!.appendToList('list', n)));
-  await states[0].appendToList('short', 1, { maxLength: 2 });
-  await states[1].appendToList('short', 2, { maxLength: 2 });
-  await states[0].appendToList('short', 3, { maxLength: 2 });
+  await states[0]!.appendToList('short', 1, { maxLength: 2 });
+  await states[1]!.appendToList('short', 2, { maxLength: 2 });
+  await states[0]!.appendToList('short', 3, { maxLength: 2 });
 
-  expect((await states[1].getList<number>('list')).toSorted((a, b) => a - b)).toEqual(
+  expect((await states[1]!.getList<number>('list')).toSorted((a, b) => a - b)).toEqual(
     Array.from({ length: 30 }, (_, n) => n),
   );
-  expect(await states[1].getList('short')).toEqual([2, 3]);
-  expect(await states[0].getList('none')).toEqual([]);
+  expect(await states[1]!.getList('short')).toEqual([2, 3]);
+  expect(await states[0]!.getList('none')).toEqual([]);
 });
 
 test('a queue gives out in order what was put in, once, whoever asks', async () => {
   const states = await replicas(3);
 
-  for (const id of ['1', '2', '3']) await states[0].enqueue('t', entry(id), 10);
-  const depth = await states[1].queueDepth('t');
+  for (const id of ['1', '2', '3']) await states[0]!.enqueue('t', entry(id), 10);
+  const depth = await states[1]!.queueDepth('t');
   const got = await Promise.all(Array.from({ length: 5 }, (_, n) => states[n % 3]!.dequeue('t')));
 
   expect(depth).toBe(3);
   expect(got.flatMap((each) => (each === null ? [] : [each.message.id])).toSorted()).toEqual(['1', '2', '3']);
-  expect(await states[0].enqueue('t', entry('4'), 1)).toBe(1);
-  expect(await states[0].enqueue('t', entry('5'), 1)).toBe(1);
-  expect((await states[2].dequeue('t'))?.message.id).toBe('5');
+  expect(await states[0]!.enqueue('t', entry('4'), 1)).toBe(1);
+  expect(await states[0]!.enqueue('t', entry('5'), 1)).toBe(1);
+  expect((await states[2]!.dequeue('t'))?.message.id).toBe('5');
 });
 
 test('a subscription holds for all replicas until it is ended', async () => {

@@ -8,11 +8,15 @@ export const SECRET = 'tests-own';
 export interface Sent {
   readonly chat: string;
   readonly text: string;
+  /** What follows the colon in the token of who sent it: replicas that are to be told apart have one each. */
+  readonly by: string;
 }
 
 /** One server for all replicas: what they send is kept in the order of its arrival. */
 export class FakeTelegram implements AsyncDisposable {
   readonly sent: Sent[] = [];
+  /** Whoever began to type: the SDK does so when it gets a message. */
+  readonly typed: Omit<Sent, 'text'>[] = [];
   readonly #server: Server;
   #messages = 0;
 
@@ -27,9 +31,9 @@ export class FakeTelegram implements AsyncDisposable {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
       request.on('end', () => {
-        const method = request.url?.split('/').at(-1) ?? '';
+        const [, by = '', method = ''] = /^\/bot[^:]*:(.*)\/(\w+)$/.exec(request.url ?? '') ?? [];
         const text = Buffer.concat(chunks).toString();
-        const result = api.#answer(method, text === '' ? {} : (JSON.parse(text) as Record<string, unknown>));
+        const result = api.#answer(by, method, text === '' ? {} : (JSON.parse(text) as Record<string, unknown>));
         response.setHeader('content-type', 'application/json');
         response.end(JSON.stringify({ ok: true, result }));
       });
@@ -52,12 +56,14 @@ export class FakeTelegram implements AsyncDisposable {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  #answer(method: string, fields: Record<string, unknown>): unknown {
+  #answer(by: string, method: string, fields: Record<string, unknown>): unknown {
     if (method === 'getMe') return { id: 99, is_bot: true, first_name: 'Bot', username: 'test_bot' };
     if (method === 'getWebhookInfo') return { url: 'https://bot.example', pending_update_count: 0 };
+    const name = String(fields['chat_id']);
+    if (method === 'sendChatAction') this.typed.push({ chat: name, by });
     if (method !== 'sendMessage') return true;
-    const chat = { id: Number(fields['chat_id']), type: 'private' };
-    this.sent.push({ chat: String(fields['chat_id']), text: String(fields['text']) });
+    const chat = { id: Number(name), type: 'private' };
+    this.sent.push({ chat: name, text: String(fields['text']), by });
     return { message_id: 1_000_000 + ++this.#messages, date: 0, chat, text: fields['text'] };
   }
 }
