@@ -1,0 +1,118 @@
+import { ConfigError, type Coordinator } from '@botmesh/core/spi';
+import { Accounts } from './Accounts.js';
+import { Line } from './Line.js';
+import { type BaileysEvent, type BaileysOptions, checkOptions } from './options.js';
+
+const DRAIN_MS = 10_000;
+const BALANCE_MS = 2_000;
+
+/** A bot of WhatsApp accounts on the mesh. */
+export interface BaileysBot {
+  /** The accounts that are connected, or about to be, from this replica. */
+  readonly accounts: readonly string[];
+  /** Joins the mesh and takes its share of the accounts. Idempotent. */
+  start(): Promise<void>;
+  /**
+   * Takes no message more, lets running handlers end for `drainMs` (10,000), closes each connection and then lets its account
+   * go. What waits is another replica's. Idempotent.
+   */
+  stop(options?: { drainMs?: number }): Promise<void>;
+}
+
+/** Which bot runs on a coordinator. */
+const users = new WeakMap<Coordinator, object>();
+
+/**
+ * Runs WhatsApp accounts by Baileys on many replicas. Each account is connected from one replica at a time, and as many
+ * from each replica as from any other, give or take one. Its messages are taken in before they are handled, one of a chat at
+ * a time and in order, at least once, on the replica that has the account's connection.
+ *
+ * Baileys confirms messages to WhatsApp by itself. What it has confirmed in the moment before its process is killed, and
+ * this has not yet taken in, is lost.
+ *
+ * @throws ConfigError naming the option that cannot work
+ */
+export function baileys(options: BaileysOptions): BaileysBot {
+  checkOptions(options);
+  const { coordinator, store, fromMe = false, retryDelayMs = 100, balanceMs = BALANCE_MS } = options;
+  const { firstDelayMs = 1_000, longestDelayMs = 60_000, log = (line: string) => console.warn(line) } = options;
+  const tell = (event: BaileysEvent): void => {
+    options.onEvent?.(event);
+    const line = lineOf(event);
+    if (line !== undefined) log(line);
+  };
+  const accountOf = (name: string) => accounts.get(name);
+  const line = new Line({ coordinator, onMessage: options.onMessage, fromMe, retryDelayMs, accountOf, tell });
+  const accounts = new Accounts({
+    coordinator,
+    store,
+    accounts: options.accounts,
+    connect: options.connect,
+    initAuthCreds: options.initAuthCreds,
+    ...(options.revive === undefined ? {} : { revive: options.revive }),
+    balanceMs,
+    firstDelayMs,
+    longestDelayMs,
+    tell,
+    upsert: (account, upsert, lead) => line.upsert(account, upsert, lead),
+    drained: (account) => line.drained(account),
+  });
+  let started: Promise<void> | undefined;
+  let stopped: Promise<void> | undefined;
+
+  async function start(): Promise<void> {
+    if (users.has(coordinator)) {
+      throw new ConfigError('baileys(): another bot runs on this coordinator. Give each a coordinator of its own.');
+    }
+    users.set(coordinator, line);
+    if (isInMemory(coordinator)) log(IN_MEMORY);
+    line.start();
+    await coordinator.start();
+    accounts.start();
+  }
+
+  async function stop(drainMs: number): Promise<void> {
+    await started?.catch(() => {});
+    if (users.get(coordinator) !== line) return;
+    await accounts.halt();
+    await line.stop(drainMs);
+    await accounts.stop();
+    await line.taken();
+    await coordinator.stop();
+    users.delete(coordinator);
+  }
+
+  return {
+    get accounts() {
+      return accounts.names;
+    },
+    start: () => (started ??= start()),
+    stop: ({ drainMs = DRAIN_MS } = {}) => (stopped ??= stop(drainMs)),
+  };
+}
+
+const IN_MEMORY =
+  "botmesh: WARNING: the coordinator is in this process's memory. Several replicas then connect each account at the same " +
+  'time and are thrown out with 440 in turn, and messages are lost with their process. Pass a shared coordinator before ' +
+  'you run more than one, such as RedisCoordinator of @botmesh/redis.';
+
+/** By what only that one can do: the class is not for bots to import. */
+function isInMemory(coordinator: object): boolean {
+  return 'crash' in coordinator && 'mesh' in coordinator;
+}
+
+/** What an operator should know. */
+function lineOf(event: BaileysEvent): string | undefined {
+  const account = `botmesh: WhatsApp account '${event.account}'`;
+  if (event.kind === 'replaced') {
+    return `${account} was thrown out (440) by a connection from outside of this mesh. It is tried again in ${event.retryInMs} ms.`;
+  }
+  if (event.kind === 'loggedOut') return `${account} is logged out (${event.code}). It is not tried again: link it anew.`;
+  if (event.kind === 'ignored') return `${account}: ${event.why}. It is ignored.`;
+  if (event.kind === 'failed') return `${account}: ${shown(event.error)}`;
+  return undefined;
+}
+
+function shown(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

@@ -1,0 +1,70 @@
+// For the tests of this package: as much of the Bot API as the SDK's adapter calls, and a platform that delivers webhooks.
+import { createServer } from 'node:http';
+export const SECRET = 'tests-own';
+/** One server for all replicas: what they send is kept in the order of its arrival. */
+export class FakeTelegram {
+    sent = [];
+    /** Whoever began to type: the SDK does so when it gets a message. */
+    typed = [];
+    #server;
+    #messages = 0;
+    constructor(server) {
+        this.#server = server;
+    }
+    static async open() {
+        const server = createServer();
+        const api = new FakeTelegram(server);
+        server.on('request', (request, response) => {
+            const chunks = [];
+            request.on('data', (chunk) => chunks.push(chunk));
+            request.on('end', () => {
+                const [, by = '', method = ''] = /^\/bot[^:]*:(.*)\/(\w+)$/.exec(request.url ?? '') ?? [];
+                const text = Buffer.concat(chunks).toString();
+                const result = api.#answer(by, method, text === '' ? {} : JSON.parse(text));
+                response.setHeader('content-type', 'application/json');
+                response.end(JSON.stringify({ ok: true, result }));
+            });
+        });
+        await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+        return api;
+    }
+    get url() {
+        return `http://127.0.0.1:${this.#server.address().port}`;
+    }
+    /** The texts that a chat was sent, in order. */
+    texts(chat) {
+        return this.sent.filter((each) => each.chat === String(chat)).map(({ text }) => text);
+    }
+    async [Symbol.asyncDispose]() {
+        this.#server.closeAllConnections();
+        await new Promise((resolve) => this.#server.close(resolve));
+    }
+    #answer(by, method, fields) {
+        if (method === 'getMe')
+            return { id: 99, is_bot: true, first_name: 'Bot', username: 'test_bot' };
+        if (method === 'getWebhookInfo')
+            return { url: 'https://bot.example', pending_update_count: 0 };
+        const name = String(fields['chat_id']);
+        if (method === 'sendChatAction')
+            this.typed.push({ chat: name, by });
+        if (method !== 'sendMessage')
+            return true;
+        const chat = { id: Number(name), type: 'private' };
+        this.sent.push({ chat: name, text: String(fields['text']), by });
+        return { message_id: 1_000_000 + ++this.#messages, date: 0, chat, text: fields['text'] };
+    }
+}
+/** An update with a message, as Telegram tells it. */
+export function update(id, chat, text, more = {}) {
+    const from = { id: chat, is_bot: false, first_name: 'Ana' };
+    return { update_id: id, message: { message_id: id, date: 1, chat: { id: chat, type: 'private' }, from, text, ...more } };
+}
+/** The request by which Telegram delivers it. */
+export function delivery(body, secret = SECRET) {
+    return new Request('https://bot.example/telegram', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-telegram-bot-api-secret-token': secret },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+    });
+}
+//# sourceMappingURL=FakeTelegram.js.map

@@ -1,0 +1,12 @@
+// For replicas of bindings: a coordinator and a store of whichever backend.
+export async function openBackend(backend, { replicaId, leaseMs }) {
+  const options = { replicaId, leaseMs };
+  if (backend.kind === 'sqlite') {
+    const { SqliteCoordinator, SqliteStateStore } = await import('@botmesh/sqlite');
+    const { path } = backend;
+    return { coordinator: new SqliteCoordinator({ ...options, path }), store: new SqliteStateStore({ path }) };
+  }
+  const { RedisCoordinator, RedisStateStore } = await import('@botmesh/redis');
+  const { url } = backend;
+  return { coordinator: new RedisCoordinator({ ...options, url }), store: new RedisStateStore({ url }) };
+}
