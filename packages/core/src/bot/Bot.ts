@@ -18,6 +18,7 @@ import { adopted, durableIngress, isDurable, plainIngress, type Take } from '../
 import { Load } from '../pipeline/Load.js';
 import { isMailroom } from '../pipeline/mail.js';
 import { cancelNote, steerNote } from '../pipeline/notes.js';
+import { OneByOne } from '../pipeline/OneByOne.js';
 import { type Rules, settleOverlap } from '../pipeline/overlap.js';
 import { Pacer } from '../pipeline/Pacer.js';
 import { pause } from '../pipeline/pause.js';
@@ -596,6 +597,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     return {
       coordinator: this.#coordinator,
       isLocal: false,
+      oneByOne: this.#options.onUnavailable === 'local' ? new OneByOne() : undefined,
       isDurable: this.#inbox !== undefined,
       mail: this.#mail,
       passesOn: this.#passesOn,

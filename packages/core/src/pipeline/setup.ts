@@ -6,6 +6,7 @@ import type { Attempt } from './Attempt.js';
 import type { Message } from './envelope.js';
 import type { How, Named } from './fate.js';
 import type { Load } from './Load.js';
+import type { OneByOne } from './OneByOne.js';
 import type { Rules } from './overlap.js';
 import type { Pacer } from './Pacer.js';
 import type { UnknownSends } from './sends.js';
@@ -38,6 +39,8 @@ export interface TurnSetup {
   /** Whether the backend is away, and this process goes by its own order. */
   readonly isLocal: boolean;
   readonly coordinator: Coordinator;
+  /** Keeps turns of the mesh and of this process alone apart. Undefined where there are none of the latter. */
+  readonly oneByOne: OneByOne | undefined;
   /** Whether the coordinator keeps messages. Otherwise they live and die with this process, and retries are made here. */
   readonly isDurable: boolean;
   /** What the coordinator can do beyond that. Undefined for one that cannot. */

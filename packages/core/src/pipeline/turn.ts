@@ -16,6 +16,7 @@ import { type Behind, lookBehind, modesOf } from './behind.js';
 import { decode, type Message } from './envelope.js';
 import type { How, Named } from './fate.js';
 import { readNote } from './notes.js';
+import type { OneByOne } from './OneByOne.js';
 import { collectWaitMs, interrupting, isClosed, plan, type Rule, ruleOf } from './overlap.js';
 import type { Pacer } from './Pacer.js';
 import { pause } from './pause.js';
@@ -104,6 +105,8 @@ export class MessageTurn implements Way, Hearer {
   #wasInterrupted = false;
   /** Ends a pause when a wish comes. */
   #awake: AbortController | undefined;
+  /** Lets the next one of this process into the chat. */
+  #leaveChat: (() => void) | undefined;
   /** What came for the handlers before they ran. */
   #steers: unknown[] | undefined;
 
@@ -170,6 +173,7 @@ export class MessageTurn implements Way, Hearer {
             break;
           case 'opening':
             this.#attempt = undefined;
+            if (this.#setup.oneByOne !== undefined) await this.#enter(this.#turn!, this.#setup.oneByOne);
             this.#message = read(this.#work);
             this.#session = new Session(await this.#load(this.#message.chat));
             this.#to(this.#mustLook(this.#message, this.#session) ? 'gathering' : this.#begin());
@@ -259,11 +263,13 @@ export class MessageTurn implements Way, Hearer {
     load.changed();
   }
 
-  /** Nothing can be told to it any more. */
+  /** Nothing can be told to it any more, and it keeps no other turn of this process out. */
   #hush(): void {
     const { running } = this.#setup;
     const { key } = this.#work.ticket;
     if (running.get(key) === this) running.delete(key);
+    this.#leaveChat?.();
+    this.#leaveChat = undefined;
   }
 
   // ── Coming to its turn ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -279,6 +285,10 @@ export class MessageTurn implements Way, Hearer {
     if (mail === undefined) running.set(turn.key, this);
     else mail.onTold(turn, (note) => this.hear(note));
     return 'opening';
+  }
+
+  async #enter({ key, signal }: MailTurn, oneByOne: OneByOne): Promise<void> {
+    this.#leaveChat ??= await oneByOne.enter(key, signal);
   }
 
   #load(chat: string): StoredState | null | Promise<StoredState | null> {
