@@ -27,6 +27,7 @@ export {
   type LeaseLostReason,
   LifecycleError,
   MiddlewareError,
+  NewerVersionError,
   RateLimitedError,
   StaleFenceError,
   type StateIssue,

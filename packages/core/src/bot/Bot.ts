@@ -66,6 +66,8 @@ const PROGRESS_TIMES = 10;
 const SHORTEST_LIMIT_MS = 1_000;
 /** How soon a job is put into its chat again, when the backend does not answer. */
 const RETRY_MS = 1_000;
+/** How long a replica that met a newer version takes nothing over: what it cannot read finds its way to those who can. */
+const GIVE_WAY_MS = 10_000;
 const LONGEST_LIMIT_MS = 2 ** 31 - 1;
 
 const NOT_STARTED = 'The bot is not started. Call start() first.';
@@ -120,6 +122,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   /** What was taken over before the provider could send. Undefined once it can. */
   #early: Work[] | undefined = [];
   #isConnected = false;
+  #givesWay = false;
   #endAdopting: (() => void) | undefined;
   #started: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
@@ -512,6 +515,18 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     this.#endAdopting = isWanted ? this.#inbox?.onAdopted((message) => this.#begin(adopted(message))) : undefined;
   }
 
+  /** Others have a newer version: they get what is passed on. Not for ever, for they may all be gone again. */
+  #giveWay(): void {
+    if (this.#givesWay || this.#stopping.signal.aborted) return;
+    this.#givesWay = true;
+    this.#adopt(false);
+    void pause(this.#clock, GIVE_WAY_MS, this.#stopping.signal).then(() => {
+      this.#givesWay = false;
+      const isServing = this.#provider.exclusive !== true || this.#isConnected;
+      this.#adopt(isServing && !this.#stopping.signal.aborted);
+    });
+  }
+
   #runExclusive(): Promise<void> {
     return runExclusive({
       coordinator: this.#coordinator,
@@ -623,6 +638,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       unknownSends: this.#options.onUnknownSend,
       unknownSend: (chat, message, did) => this.#events.emit('unknownSend', { chat, ...message, did }),
       progressed: (progress) => this.#events.emit('progress', progress),
+      metNewer: () => this.#giveWay(),
       dropped: ({ ticket }, why) => this.#log(`botmesh: a message of chat ${ticket.key} is given up: ${why}.`),
     };
   }

@@ -75,6 +75,8 @@ export interface TurnSetup {
   handle(attempt: Attempt): unknown;
   /** Hears of every failed attempt while the turn is still held. Must not reject. */
   failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void>;
+  /** Hears that a newer version wrote what this replica cannot read, before the message is passed on. */
+  metNewer(): void;
   /** Hears of a message that nobody will handle. */
   dropped(work: Work, why: string): void;
   /** Hears of the end of every message, of this place and of those behind it. */

@@ -4,6 +4,7 @@ import {
   CoordinationUnavailableError,
   LeaseLostError,
   LifecycleError,
+  NewerVersionError,
   StaleFenceError,
   SupersededByNewerError,
   TurnLimitError,
@@ -77,6 +78,8 @@ const NEXT: Record<TurnState, readonly TurnState[]> = {
 };
 
 const REQUEUE_DELAY_MS = 1_000;
+/** How long one holds a message that it cannot read and did not take in itself: no two old replicas play ball with it. */
+const NEWER_DELAY_MS = 2_000;
 const LONGEST_ERROR = 500;
 /** From then on a message is tried alone, so that one that always fails takes no other along. */
 const ATTEMPTS_TOGETHER = 2;
@@ -274,7 +277,7 @@ export class MessageTurn implements Way, Hearer {
 
   // ── Coming to its turn ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Not begun: another replica takes it, and no attempt is counted. */
+  /** Not begun, or not to be begun here: another replica takes it, and no attempt is counted. */
   async #pass(turn: MailTurn): Promise<TurnState> {
     if (this.#setup.mail !== undefined) await turn.release({ pass: true });
     return 'left';
@@ -532,10 +535,13 @@ export class MessageTurn implements Way, Hearer {
   /** Decides by the turn, not by the error: a handler whose turn was lost may throw anything. */
   async #fail(turn: MailTurn): Promise<TurnState> {
     const { isDurable, maxAttempts, stopping } = this.#setup;
+    if (this.#isNewer) this.#setup.metNewer();
     if (isHeld(turn)) await this.#tell(turn);
     if (this.#wish instanceof CancelledError) return 'cancelling';
     this.#attempt?.close();
     if (!isHeld(turn)) return isDurable ? 'left' : 'requeueing';
+    // Tried here again it would fail again, and be parked for no fault of its own.
+    if (this.#isNewer) return this.#pass(turn);
     if (this.#error instanceof StaleFenceError || isDurable) {
       await turn.release({ retry: true, error: textOf(this.#error) });
       return isDurable ? 'returned' : 'requeueing';
@@ -549,11 +555,20 @@ export class MessageTurn implements Way, Hearer {
     return 'dropped';
   }
 
+  /** Whether another replica may know what this one cannot read. */
+  get #isNewer(): boolean {
+    return this.#error instanceof NewerVersionError && this.#setup.mail !== undefined && this.#setup.passesOn;
+  }
+
+  get #newerDelayMs(): number {
+    return typeof this.#work.content === 'string' ? NEWER_DELAY_MS : 0;
+  }
+
   /** The hooks, the replies they send, and the time before the next attempt. */
   async #tell(turn: MailTurn): Promise<void> {
     // A hook or a send that hangs may not hold the chat for longer than a handler may.
     await Promise.resolve(this.#limited(() => this.#report())).catch(() => {});
-    const delayMs = this.#setup.retryDelayMs(this.#work.attempt);
+    const delayMs = this.#isNewer ? this.#newerDelayMs : this.#setup.retryDelayMs(this.#work.attempt);
     if (delayMs > 0 && this.#wish === undefined && !turn.signal.aborted) await this.#pause(delayMs);
   }
 
