@@ -13,7 +13,7 @@ import type { Attempt } from '../pipeline/Attempt.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import type { Message } from '../pipeline/envelope.js';
 import { runExclusive } from '../pipeline/exclusive.js';
-import type { How, Named } from '../pipeline/fate.js';
+import type { EndDetail, How, Named } from '../pipeline/fate.js';
 import { adopted, durableIngress, isDurable, plainIngress, type Take } from '../pipeline/ingress.js';
 import { Load } from '../pipeline/Load.js';
 import { isMailroom } from '../pipeline/mail.js';
@@ -633,7 +633,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
         return this.#handling.run(attempt, ctx, runScript);
       },
       failed: (error, attempt, work) => this.#failed(error, attempt, work),
-      ended: (chat, message, how, by, reason) => this.#ended(chat, message, how, by, reason),
+      ended: (chat, message, how, more) => this.#ended(chat, message, how, more),
       pacer: this.#makePacer(),
       unknownSends: this.#options.onUnknownSend,
       unknownSend: (chat, message, did) => this.#events.emit('unknownSend', { chat, ...message, did }),
@@ -657,7 +657,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   }
 
   #rejected({ ticket, id }: Work, message: Message): void {
-    this.#ended(ticket.key, { seq: ticket.seq, id }, 'rejected', undefined, undefined);
+    this.#ended(ticket.key, { seq: ticket.seq, id }, 'rejected', undefined);
     const { onRejected } = this.#options;
     if (onRejected === undefined) return;
     const name = `${message.chat}:${id ?? ticket.seq}`;
@@ -665,8 +665,9 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     void this.#attempt('onRejected', () => onRejected(context));
   }
 
-  #ended(chat: string, { seq, id }: Named, how: How, by: Named | undefined, reason: string | undefined): void {
+  #ended(chat: string, { seq, id }: Named, how: How, more: EndDetail | undefined): void {
     if (this.#events.count('ended') === 0) return;
+    const { by, reason, isUnsure } = more ?? {};
     this.#events.emit('ended', {
       chat,
       id,
@@ -674,6 +675,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       how,
       ...(by === undefined ? {} : { by }),
       ...(reason === undefined ? {} : { reason }),
+      ...(isUnsure === true ? { isUnsure } : {}),
     });
   }
 

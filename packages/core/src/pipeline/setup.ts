@@ -4,7 +4,7 @@ import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import type { Attempt } from './Attempt.js';
 import type { Message } from './envelope.js';
-import type { How, Named } from './fate.js';
+import type { EndDetail, How, Named } from './fate.js';
 import type { Load } from './Load.js';
 import type { OneByOne } from './OneByOne.js';
 import type { Rules } from './overlap.js';
@@ -80,6 +80,6 @@ export interface TurnSetup {
   /** Hears of a message that nobody will handle. */
   dropped(work: Work, why: string): void;
   /** Hears of the end of every message, of this place and of those behind it. */
-  ended(chat: string, message: Named, how: How, by: Named | undefined, reason: string | undefined): void;
+  ended(chat: string, message: Named, how: How, more: EndDetail | undefined): void;
   progressed(progress: Progress): void;
 }

@@ -15,7 +15,7 @@ import type { Clock } from '../time/clock.js';
 import { Attempt, type Way } from './Attempt.js';
 import { type Behind, lookBehind, modesOf } from './behind.js';
 import { decode, type Message } from './envelope.js';
-import type { How, Named } from './fate.js';
+import type { EndDetail, How, Named } from './fate.js';
 import { readNote } from './notes.js';
 import type { OneByOne } from './OneByOne.js';
 import { collectWaitMs, interrupting, isClosed, plan, type Rule, ruleOf } from './overlap.js';
@@ -361,9 +361,9 @@ export class MessageTurn implements Way, Hearer {
   async #yield(turn: MailTurn, between: readonly Behind[], newest: Behind): Promise<TurnState> {
     turn.assertHeld();
     const by = nameOf(newest);
-    await this.#letGo(turn, between, (isAll) => {
-      this.#tellEnd(this.#own(), 'cancelled', by);
-      if (isAll) for (const each of between) this.#tellEnd(nameOf(each), 'cancelled', by);
+    await this.#letGo(turn, between, (isAll, isUnsure) => {
+      this.#tellEnd(this.#own(), 'cancelled', { by, isUnsure });
+      if (isAll) for (const each of between) this.#tellEnd(nameOf(each), 'cancelled', { by, isUnsure });
     });
     return 'cancelled';
   }
@@ -483,14 +483,15 @@ export class MessageTurn implements Way, Hearer {
 
   #end(attempt: Attempt): Promise<void> {
     attempt.close();
-    return this.#letGo(this.#turn!, this.#also, (isAll) => this.#tellHandled(isAll));
+    return this.#letGo(this.#turn!, this.#also, (isAll, isUnsure) => this.#tellHandled(isAll, isUnsure));
   }
 
   /**
    * Marks the message done, and `also` in the same step. `tell` runs once the store has confirmed that: a replica that was
-   * counted as dead meanwhile ended nothing, and may not say so. That may be after this has resolved.
+   * counted as dead before ended nothing, and may not say so. That may be after this has resolved. Where no answer will ever
+   * come it is told as unsure.
    */
-  #letGo(turn: MailTurn, also: readonly Behind[], tell: (isAll: boolean) => void): Promise<void> {
+  #letGo(turn: MailTurn, also: readonly Behind[], tell: (isAll: boolean, isUnsure?: boolean) => void): Promise<void> {
     // One without a mailroom confirms nothing.
     if (this.#setup.mail === undefined) return turn.release().then(() => tell(true));
     return turn.release(also.length === 0 ? { onLanded: tell } : { also: seqsOf(also), onLanded: tell });
@@ -502,9 +503,9 @@ export class MessageTurn implements Way, Hearer {
     if (!isHeld(turn) && isDurable) return 'left';
     const reason = this.#wish instanceof CancelledError ? this.#wish.reason : undefined;
     const also = this.#also;
-    await this.#letGo(turn, also, (isAll) => {
-      this.#tellEnd(this.#own(), 'cancelled', undefined, reason);
-      if (isAll) for (const each of also) this.#tellEnd(nameOf(each), 'cancelled', undefined, reason);
+    await this.#letGo(turn, also, (isAll, isUnsure) => {
+      this.#tellEnd(this.#own(), 'cancelled', { reason, isUnsure });
+      if (isAll) for (const each of also) this.#tellEnd(nameOf(each), 'cancelled', { reason, isUnsure });
     });
     return 'cancelled';
   }
@@ -601,26 +602,26 @@ export class MessageTurn implements Way, Hearer {
 
   #drop(why: string): void {
     this.#setup.dropped(this.#work, why);
-    this.#tellEnd(this.#own(), 'dropped', undefined, why);
+    this.#tellEnd(this.#own(), 'dropped', { reason: why });
   }
 
   // ── Telling ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #tellHandled(isAll: boolean): void {
+  #tellHandled(isAll: boolean, isUnsure: boolean | undefined): void {
     const newest = this.#also.at(-1);
     // Those behind that did not end with it come to their own turns.
     if (newest === undefined || !isAll) {
-      this.#tellEnd(this.#own(), 'handled');
+      this.#tellEnd(this.#own(), 'handled', isUnsure === true ? { isUnsure } : undefined);
       return;
     }
     const by = nameOf(newest);
-    this.#tellEnd(this.#own(), 'merged', by);
-    for (const each of this.#also.slice(0, -1)) this.#tellEnd(nameOf(each), 'merged', by);
-    this.#tellEnd(by, 'handled');
+    this.#tellEnd(this.#own(), 'merged', { by, isUnsure });
+    for (const each of this.#also.slice(0, -1)) this.#tellEnd(nameOf(each), 'merged', { by, isUnsure });
+    this.#tellEnd(by, 'handled', { isUnsure });
   }
 
-  #tellEnd(of: Named, how: How, by?: Named, reason?: string): void {
-    this.#setup.ended(this.#work.ticket.key, of, how, by, reason);
+  #tellEnd(of: Named, how: How, more?: EndDetail): void {
+    this.#setup.ended(this.#work.ticket.key, of, how, more);
   }
 
   #own(): Named {
