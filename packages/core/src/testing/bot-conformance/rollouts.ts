@@ -7,8 +7,9 @@ const GIVE_WAY_MS = 10_000;
 
 const counting = (bot: Bot): void => {
   bot.use(async (ctx) => {
-    ctx.state.count = Number(ctx.state.count ?? 0) + 1;
-    await ctx.reply(`${ctx.message.id} ${ctx.state.count} ${ctx.attempt}`);
+    const count = Number(ctx.state.count ?? 0) + 1;
+    ctx.state.count = count;
+    await ctx.reply(`${ctx.message.id} ${count} ${ctx.attempt}`);
   });
 };
 
