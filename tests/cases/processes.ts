@@ -220,39 +220,50 @@ export function declareCases(backend: Backend): void {
   });
 
   // C-70
-  fact('a cancel at one process ends the turn that runs in another', async (cluster) => {
-    const [a, b] = (await cluster.launchMany(2)) as [Replica, Replica];
-    await cluster.deliver(to('1', { ms: 2_000 }), a);
-    await cluster.until('it has begun', () => cluster.noted('begun').length === 1);
+  fact(
+    'a steer and a cancel at one process reach the turn that runs in another within a second',
+    async (cluster) => {
+      const [a, b] = (await cluster.launchMany(2)) as [Replica, Replica];
+      const chats = upTo(5).map((n) => `chat ${n}`);
+      for (const chat of chats) await cluster.deliver({ chat, id: '1', raw: { ms: 4_000 } }, a);
+      await cluster.until('all have begun', () => cluster.noted('begun').length === chats.length);
+      const reachMs = async (call: 'steer' | 'cancel', event: string, chat: string): Promise<number> => {
+        const { value } = await b.call(call, { chat, payload: 'left', reason: 'enough' });
+        const { reached, atMs } = value as { reached: boolean; atMs: number };
+        expect(reached).toBe(true);
+        await cluster.until(`${chat} was told`, () => cluster.noted(event, { chat }).length === 1);
+        return cluster.noted(event, { chat })[0]!.atMs! - atMs;
+      };
 
-    const { value } = await b.call('cancel', { chat: CHAT, reason: 'enough' });
-    await cluster.until('it was told', () => cluster.noted('aborted').length === 1);
-    await allEnded(cluster, 1);
+      const tookMs: number[] = [];
+      for (const chat of chats) tookMs.push(await reachMs('steer', 'steered', chat));
+      for (const chat of chats) tookMs.push(await reachMs('cancel', 'aborted', chat));
+      await cluster.until('all have ended', () => cluster.noted('ended').length === chats.length);
 
-    expect(value).toBe(true);
-    expect(cluster.noted('aborted')[0]).toMatchObject({ replicaId: a.id, code: 'cancelled', reason: 'enough' });
-    expect(cluster.noted('ended').map(({ how }) => how)).toEqual(['cancelled']);
-  });
+      expect(Math.max(...tookMs)).toBeLessThan(1_000);
+      const told = [...cluster.noted('steered'), ...cluster.noted('aborted')];
+      expect(told.every(({ replicaId }) => replicaId === a.id)).toBe(true);
+      expect(cluster.noted('steered').every(({ text }) => text === 'left')).toBe(true);
+      expect(cluster.noted('aborted')[0]).toMatchObject({ code: 'cancelled', reason: 'enough' });
+      expect(cluster.noted('ended').every(({ how }) => how === 'cancelled')).toBe(true);
+      expect(cluster.noted('sent')).toEqual([]);
+      expect((await b.call('cancel', { chat: 'idle', reason: 'x' })).value).toMatchObject({ reached: false });
+    },
+    // Longer than the test: no heartbeat would bring it within the second.
+    { leaseMs: 60_000 },
+  );
 
   // C-40, C-42, C-47, C-52
   fact(
     'one process at a time is connected, through a kill, a deploy and five quick restarts, and no message is lost or doubled',
     async (cluster) => {
-      const connected = (): Replica[] => {
-        const open = new Set<string>();
-        for (const { event, replicaId } of cluster.diary.read()) {
-          if (event === 'connected') open.add(replicaId);
-          else if (event === 'closed' || event === 'killed') open.delete(replicaId);
-        }
-        return cluster.living.filter(({ id }) => open.has(id));
-      };
-      const isOneConnected = (): boolean => connected().length === 1;
+      const isOneConnected = (): boolean => cluster.connected.length === 1;
       await cluster.launchMany(3);
       let isOver = false;
       const writing = (async () => {
         let count = 0;
         for (; !isOver; count++) {
-          await cluster.deliver(to(`${count + 1}`), connected()[0]);
+          await cluster.deliver(to(`${count + 1}`), cluster.connected[0]);
           await pause(15);
         }
         return count;
@@ -260,10 +271,10 @@ export function declareCases(backend: Backend): void {
       await cluster.until('a leader is connected', isOneConnected);
 
       await cluster.until('it has handled some', () => cluster.noted('ended').length > 5);
-      await connected()[0]!.kill();
+      await cluster.connected[0]!.kill();
       await cluster.until('the next one is connected', isOneConnected);
       for (let restart = 0; restart < 6; restart++) {
-        const leader = connected()[0]!;
+        const leader = cluster.connected[0]!;
         await cluster.launch();
         expect(await leader.end()).toBe(0);
         await cluster.until('the next one is connected', isOneConnected);

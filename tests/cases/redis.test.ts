@@ -1,4 +1,6 @@
 import { redis } from '../cluster/backends.js';
 import { declareCases } from './processes.js';
+import { declareRolling } from './rolling.js';
 
 declareCases(redis);
+declareRolling(redis);

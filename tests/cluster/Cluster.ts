@@ -27,6 +27,8 @@ export interface ClusterOptions {
   readonly isExclusive?: boolean;
   /** The processes have no bot, and take turns of keys instead. */
   readonly hasRounds?: boolean;
+  /** The bot has a schedule, due each so many milliseconds. */
+  readonly tickMs?: number;
   /** For the control: each process is a mesh of its own, though all keep the state of chats in one place. */
   readonly isApart?: boolean;
 }
@@ -186,6 +188,16 @@ export class Cluster implements AsyncDisposable {
       }
       await pause(LOOK_MS);
     }
+  }
+
+  /** The living replicas that have the one connection of an exclusive provider. */
+  get connected(): Replica[] {
+    const open = new Set<string>();
+    for (const { event, replicaId } of this.diary.read()) {
+      if (event === 'connected') open.add(replicaId);
+      else if (event === 'closed' || event === 'killed') open.delete(replicaId);
+    }
+    return this.living.filter(({ id }) => open.has(id));
   }
 
   noted(event: string, of: Partial<Noted> = {}): Noted[] {

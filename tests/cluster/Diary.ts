@@ -15,6 +15,8 @@ export interface Noted {
   readonly key?: string;
   readonly seq?: number;
   readonly fence?: number;
+  /** By the wall clock of the host, which its processes share. */
+  readonly atMs?: number;
 }
 
 const CHUNK = 1 << 20;

@@ -4,7 +4,8 @@
 import { appendFileSync } from 'node:fs';
 import { Bot } from '@botmesh/core';
 
-const { backend, diary, replicaId, leaseMs, drainMs, isExclusive, hasRounds, isApart } = JSON.parse(process.argv[2]);
+const told = JSON.parse(process.argv[2]);
+const { backend, diary, replicaId, leaseMs, drainMs, isExclusive, hasRounds, isApart, tickMs } = told;
 const note = (event, what = {}) => appendFileSync(diary, `${JSON.stringify({ replicaId, event, ...what })}\n`);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const named = (error) => ({ code: error?.code, reason: error?.reason });
@@ -58,7 +59,10 @@ bot.use(async (ctx) => {
   const { chat, id, raw } = ctx.message;
   const { ms = 0, blockMs = 0, holdMs } = ctx.attempt === 1 ? raw : { ms: Math.min(raw?.ms ?? 0, 5) };
   note('begun', { chat, id, attempt: ctx.attempt, last: ctx.state.last });
-  ctx.signal.addEventListener('abort', () => note('aborted', { chat, id, ...named(ctx.signal.reason) }));
+  ctx.signal.addEventListener('abort', () =>
+    note('aborted', { chat, id, atMs: Date.now(), ...named(ctx.signal.reason) }),
+  );
+  ctx.onSteer((text) => note('steered', { chat, id, text, atMs: Date.now() }));
   try {
     if (blockMs > 0) block(blockMs);
     if (blockMs > 0) ctx.turn.assertHeld();
@@ -73,6 +77,21 @@ bot.use(async (ctx) => {
     throw error;
   }
 });
+if (tickMs !== undefined) {
+  // Each due time is written into a chat of its own as well, which all replicas handle.
+  bot.schedule(
+    { everyMs: tickMs },
+    'tick',
+    async (job) => {
+      note('due', { key: 'tick', seq: job.dueMs, attempt: job.attempt });
+      await sleep(tickMs / 4);
+      await job.inChat('ticks');
+      note('ran', { key: 'tick', seq: job.dueMs });
+    },
+    { missed: 'all' },
+  );
+  bot.job('tick', (ctx) => note('ticked', { key: 'tick', seq: ctx.job.dueMs, attempt: ctx.attempt }));
+}
 bot.on('ended', ({ chat, id, how }) => note('ended', { chat, id, how }));
 
 /** Takes a key's turn again and again, each time as soon as the last one is over. */
@@ -92,7 +111,14 @@ const calls = {
     if (intake === undefined) throw Object.assign(new Error('not connected'), { code: 'not-started' });
     return intake(message);
   },
-  cancel: ({ chat, reason }) => bot.cancel(chat, reason),
+  async cancel({ chat, reason }) {
+    const atMs = Date.now();
+    return { reached: await bot.cancel(chat, reason), atMs };
+  },
+  async steer({ chat, payload }) {
+    const atMs = Date.now();
+    return { reached: await bot.steer(chat, payload), atMs };
+  },
   rounds,
 };
 

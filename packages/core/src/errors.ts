@@ -19,6 +19,7 @@ export const ERROR_CODES = {
   middleware: 'Middleware called next() more than once.',
   'turn-limit': 'A handler ran for longer than maxTurnMs, or a scheduled job for longer than maxRunMs.',
   'invalid-state': "Stored or new state does not fit the bot's schema for it.",
+  'newer-version': 'A stored message or state was written by a newer version than this replica knows.',
   cancelled: 'The running turn of a chat was cancelled by a call.',
   'superseded-by-newer': 'A newer message of the chat interrupted the handlers.',
   'rate-limited': 'The platform asked for a pause between sends.',
@@ -181,6 +182,25 @@ export interface StateIssue {
   readonly path: readonly PropertyKey[];
   /** In the validator's words, which may have a value in them. */
   readonly message: string;
+}
+
+/**
+ * A stored message or state was written by a newer version: of the bot's state, or of botmesh. A rollout is under way, or
+ * was taken back. The message is left as it is, for those who know the version.
+ */
+export class NewerVersionError extends BotmeshError {
+  override readonly name = 'NewerVersionError';
+  readonly code = 'newer-version';
+  /** What was found. */
+  readonly version: number;
+  /** What this replica knows. */
+  readonly known: number;
+
+  constructor(what: string, version: number, known: number) {
+    super(`${what}: version ${version}, this replica knows ${known}. Finish the rollout.`);
+    this.version = version;
+    this.known = known;
+  }
 }
 
 /**

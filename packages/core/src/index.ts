@@ -28,6 +28,7 @@ export {
   type LeaseLostReason,
   LifecycleError,
   MiddlewareError,
+  NewerVersionError,
   RateLimitedError,
   StaleFenceError,
   type StateIssue,

@@ -13,11 +13,12 @@ import type { Attempt } from '../pipeline/Attempt.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import type { Message } from '../pipeline/envelope.js';
 import { runExclusive } from '../pipeline/exclusive.js';
-import type { How, Named } from '../pipeline/fate.js';
+import type { EndDetail, How, Named } from '../pipeline/fate.js';
 import { adopted, durableIngress, isDurable, plainIngress, type Take } from '../pipeline/ingress.js';
 import { Load } from '../pipeline/Load.js';
 import { isMailroom } from '../pipeline/mail.js';
 import { cancelNote, steerNote } from '../pipeline/notes.js';
+import { OneByOne } from '../pipeline/OneByOne.js';
 import { type Rules, settleOverlap } from '../pipeline/overlap.js';
 import { Pacer } from '../pipeline/Pacer.js';
 import { pause } from '../pipeline/pause.js';
@@ -65,6 +66,8 @@ const PROGRESS_TIMES = 10;
 const SHORTEST_LIMIT_MS = 1_000;
 /** How soon a job is put into its chat again, when the backend does not answer. */
 const RETRY_MS = 1_000;
+/** How long a replica that met a newer version takes nothing over: what it cannot read finds its way to those who can. */
+const GIVE_WAY_MS = 10_000;
 const LONGEST_LIMIT_MS = 2 ** 31 - 1;
 
 const NOT_STARTED = 'The bot is not started. Call start() first.';
@@ -119,6 +122,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   /** What was taken over before the provider could send. Undefined once it can. */
   #early: Work[] | undefined = [];
   #isConnected = false;
+  #givesWay = false;
   #endAdopting: (() => void) | undefined;
   #started: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
@@ -516,6 +520,18 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     this.#endAdopting = isWanted ? this.#inbox?.onAdopted((message) => this.#begin(adopted(message))) : undefined;
   }
 
+  /** Others have a newer version: they get what is passed on. Not for ever, for they may all be gone again. */
+  #giveWay(): void {
+    if (this.#givesWay || this.#stopping.signal.aborted) return;
+    this.#givesWay = true;
+    this.#adopt(false);
+    void pause(this.#clock, GIVE_WAY_MS, this.#stopping.signal).then(() => {
+      this.#givesWay = false;
+      const isServing = this.#provider.exclusive !== true || this.#isConnected;
+      this.#adopt(isServing && !this.#stopping.signal.aborted);
+    });
+  }
+
   #runExclusive(): Promise<void> {
     return runExclusive({
       coordinator: this.#coordinator,
@@ -603,6 +619,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     return {
       coordinator: this.#coordinator,
       isLocal: false,
+      oneByOne: this.#options.onUnavailable === 'local' ? new OneByOne() : undefined,
       isDurable: this.#inbox !== undefined,
       mail: this.#mail,
       passesOn: this.#passesOn,
@@ -623,11 +640,12 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
         return this.#handling.run(attempt, ctx, runScript);
       },
       failed: (error, attempt, work) => this.#failed(error, attempt, work),
-      ended: (chat, message, how, by, reason) => this.#ended(chat, message, how, by, reason),
+      ended: (chat, message, how, more) => this.#ended(chat, message, how, more),
       pacer: this.#makePacer(),
       unknownSends: this.#options.onUnknownSend,
       unknownSend: (chat, message, did) => this.#events.emit('unknownSend', { chat, ...message, did }),
       progressed: (progress) => this.#events.emit('progress', progress),
+      metNewer: () => this.#giveWay(),
       dropped: ({ ticket }, why) => this.#log(`botmesh: a message of chat ${ticket.key} is given up: ${why}.`),
     };
   }
@@ -651,7 +669,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   }
 
   #rejected({ ticket, id }: Work, message: Message): void {
-    this.#ended(ticket.key, { seq: ticket.seq, id }, 'rejected', undefined, undefined);
+    this.#ended(ticket.key, { seq: ticket.seq, id }, 'rejected', undefined);
     const { onRejected } = this.#options;
     if (onRejected === undefined) return;
     const name = `${message.chat}:${id ?? ticket.seq}`;
@@ -659,8 +677,9 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     void this.#attempt('onRejected', () => onRejected(context));
   }
 
-  #ended(chat: string, { seq, id }: Named, how: How, by: Named | undefined, reason: string | undefined): void {
+  #ended(chat: string, { seq, id }: Named, how: How, more: EndDetail | undefined): void {
     if (this.#events.count('ended') === 0) return;
+    const { by, reason, isUnsure } = more ?? {};
     this.#events.emit('ended', {
       chat,
       id,
@@ -668,6 +687,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       how,
       ...(by === undefined ? {} : { by }),
       ...(reason === undefined ? {} : { reason }),
+      ...(isUnsure === true ? { isUnsure } : {}),
     });
   }
 

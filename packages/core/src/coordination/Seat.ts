@@ -101,6 +101,7 @@ export class Seat {
       clock,
       attemptMs: timing.attemptMs,
       canSend: () => (this.#phase === 'joined' && !this.isDown) || this.#phase === 'leaving',
+      isTrusted: () => this.#lease.isOpen,
       send: (batch, ops) => this.#sendBatch(batch, ops),
       onAnswer: (answer, pending) => this.#takeIn(() => this.#onApplied(answer, pending)),
       onFailure: (error) => this.#onFailure(error),
@@ -255,6 +256,7 @@ export class Seat {
     this.#phase = 'off';
     this.#stopClocks();
     this.#tickets.endAll('expired', 'superseded');
+    this.#tickets.hush();
     this.#remember('superseded');
     this.#drop(new LeaseLostError('superseded'));
     void this.#detach();
@@ -493,6 +495,7 @@ export class Seat {
       op,
       sent: false,
       abandoned: false,
+      isUnsure: false,
       settle: (taken) => onDone(taken, pending.abandoned),
       reject: (error) => {
         if (pending.abandoned) return;

@@ -1,6 +1,6 @@
 import { CoordinationUnavailableError, LeaseLostError, type LeaseLostReason } from '../errors.js';
 import type { Timer } from '../time/clock.js';
-import type { Batches } from './batches.js';
+import type { Batches, Pending } from './batches.js';
 import { callQuietly } from './events.js';
 import { type Ending, type Hold, type Keeper, Lead, MOST_KEPT, Turn } from './held.js';
 import type { Lease } from './lease.js';
@@ -26,6 +26,7 @@ export class Tickets implements Keeper {
   /** Notes that came before that answer. */
   #earlyNotes: Note[] = [];
   #lookTimer: Timer | undefined;
+  #isHushed = false;
 
   constructor(options: TicketsOptions) {
     this.#options = options;
@@ -114,7 +115,8 @@ export class Tickets implements Keeper {
 
   /** Nobody will acquire it: what it stands for is done. */
   finish(place: Place, onLanded: (() => void) | undefined): Promise<void> {
-    return new Promise((resolve) => this.#give(place, { how: 'done', onLanded }, resolve));
+    const landed = onLanded && ((_isAll: boolean, isUnsure: boolean): void => void (isUnsure || onLanded()));
+    return new Promise((resolve) => this.#give(place, { how: 'done', onLanded: landed }, resolve));
   }
 
   /** Messages that nobody holds here go to others. */
@@ -189,17 +191,20 @@ export class Tickets implements Keeper {
     place.stage = 'ending';
     place.wait = undefined;
     const { batches, lease } = this.#options;
-    batches.push({
+    const pending: Pending = {
       op: releaseOf(place, ending),
       sent: false,
       abandoned: false,
+      isUnsure: false,
       settle: (taken) => {
         if (this.#places.get(place.seq) === place) this.#places.delete(place.seq);
         if (taken !== null) this.#onLanded(place, ending, taken.fence !== 0);
+        else if (pending.isUnsure && !this.#isHushed) tellLanded(ending, true, true);
         onDone?.();
       },
       reject: () => onDone?.(),
-    });
+    };
+    batches.push(pending);
     // Lapsed unnoticed, it ends with the lapse, which the watchdog is about to notice.
     if (onDone !== undefined && !lease.isOpen) onDone();
   }
@@ -240,10 +245,15 @@ export class Tickets implements Keeper {
   }
 
   /** The store has confirmed a release. `isHeld`: the ticket held its key until then. */
-  #onLanded(place: Place, { also = [], onLanded }: Ending, isHeld: boolean): void {
+  #onLanded(place: Place, ending: Ending, isHeld: boolean): void {
+    const { also = [] } = ending;
     if (isHeld) this.#onFinished(place.key, also);
-    // Not in the midst of an answer.
-    if (onLanded !== undefined) queueMicrotask(() => callQuietly(onLanded, isHeld || also.length === 0));
+    tellLanded(ending, isHeld || also.length === 0, false);
+  }
+
+  /** Its process is dead: nobody is told anything more. */
+  hush(): void {
+    this.#isHushed = true;
   }
 
   /** They ended together with a turn of this replica, and need no heartbeat to learn it. */
@@ -373,6 +383,12 @@ export class Tickets implements Keeper {
 /** What the replica cannot use any more. */
 function backOf({ isMessage }: Place): Ending {
   return { how: isMessage ? 'return' : 'withdraw' };
+}
+
+/** Not in the midst of an answer. */
+function tellLanded({ onLanded }: Ending, isAll: boolean, isUnsure: boolean): void {
+  if (onLanded === undefined) return;
+  queueMicrotask(() => callQuietly((all: boolean) => onLanded(all, isUnsure), isAll));
 }
 
 /** Without the parts that are not needed: most releases need none, and it is sent as it is. */

@@ -12,6 +12,7 @@ async function sizesOf(lengths: readonly number[]): Promise<number[]> {
       clock,
       attemptMs: 1000,
       canSend: () => true,
+      isTrusted: () => true,
       send: async (_, ops) => {
         sizes.push(ops.length);
         const news = { grants: [], adopted: [], parked: [] };
@@ -31,7 +32,7 @@ async function sizesOf(lengths: readonly number[]): Promise<number[]> {
 
 function pendingOf(length: number) {
   const op: Op = { op: 'accept', key: 'chat', id: null, body: 'x'.repeat(length), maxAttempts: 5, dedupeMs: 1000 };
-  return { op, sent: false, abandoned: false, settle: () => {}, reject: () => {} };
+  return { op, sent: false, abandoned: false, isUnsure: false, settle: () => {}, reject: () => {} };
 }
 
 test('a batch has at most 256 operations', async () => {

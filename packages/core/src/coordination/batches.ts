@@ -8,6 +8,8 @@ export interface Pending {
   sent: boolean;
   /** Its caller was told that it failed: nobody waits for the result. */
   abandoned: boolean;
+  /** Went out while this replica was trusted, and no answer came: it may have been done, whatever a later answer says. */
+  isUnsure: boolean;
   readonly settle: (result: Taken | null) => void;
   readonly reject: (error: Error) => void;
 }
@@ -16,12 +18,17 @@ interface Flight {
   readonly batch: number;
   readonly pending: readonly Pending[];
   resendAtMs: number;
+  /** Whether it went out while this replica was trusted. */
+  wasTrusted: boolean;
+  wasRepeated: boolean;
 }
 
 export interface BatchesOptions {
   readonly clock: Clock;
   readonly attemptMs: number;
   readonly canSend: () => boolean;
+  /** As it was found by the last `send`. */
+  readonly isTrusted: () => boolean;
   readonly send: (batch: number, ops: readonly Op[]) => Promise<ApplyAnswer>;
   readonly onAnswer: (answer: ApplyAnswer, pending: readonly Pending[]) => void;
   readonly onFailure: (error: Error) => void;
@@ -101,6 +108,7 @@ export class Batches {
 
   /** Starts to count anew for a new epoch. Returns everything that had no answer, in order. */
   reset(): Pending[] {
+    if (this.#flight !== undefined) markUnsure(this.#flight);
     const rest = [...this.all()];
     this.#flight = undefined;
     this.#queue = [];
@@ -115,7 +123,7 @@ export class Batches {
     const pending = most === this.#queue.length ? this.#queue : this.#queue.slice(0, most);
     this.#queue = most === this.#queue.length ? [] : this.#queue.slice(most);
     this.#last += 1;
-    this.#flight = { batch: this.#last, pending, resendAtMs: 0 };
+    this.#flight = { batch: this.#last, pending, resendAtMs: 0, wasTrusted: false, wasRepeated: false };
     for (const each of pending) each.sent = true;
     this.#attempt(this.#flight);
   }
@@ -133,12 +141,20 @@ export class Batches {
         (answer) => this.#land(flight, answer),
         (error: unknown) => this.#stumble(flight, error as Error),
       );
+    flight.wasTrusted ||= this.#options.isTrusted();
+  }
+
+  #repeat(flight: Flight): void {
+    markUnsure(flight);
+    flight.wasRepeated = true;
+    this.#attempt(flight);
   }
 
   #land(flight: Flight, answer: ApplyAnswer): void {
     // Only the first answer counts; all answers to one number are the same.
     if (this.#flight !== flight) return;
     this.#flight = undefined;
+    if (flight.wasRepeated && answer.kind === 'applied') for (const each of flight.pending) each.isUnsure = false;
     this.#options.onAnswer(answer, flight.pending);
     this.kick();
     if (this.#whenIdle.length > 0 && this.#isIdle()) for (const resolve of this.#whenIdle.splice(0)) resolve();
@@ -162,7 +178,7 @@ export class Batches {
       if (flight === undefined) return;
       const leftMs = flight.resendAtMs - this.#options.clock.monotonicMs();
       if (leftMs > 0) this.#arm(leftMs);
-      else this.#attempt(flight);
+      else this.#repeat(flight);
     });
   }
 
@@ -170,6 +186,10 @@ export class Batches {
     if (this.#guard !== undefined) this.#options.clock.clearTimer(this.#guard);
     this.#guard = undefined;
   }
+}
+
+function markUnsure({ pending, wasTrusted }: Flight): void {
+  if (wasTrusted) for (const each of pending) each.isUnsure = true;
 }
 
 /** How many of them, from the first, make one batch: at least one, of whatever size. */

@@ -150,9 +150,10 @@ export interface LetGo {
   readonly also?: readonly number[];
   /**
    * Called once the backend has confirmed that this release ended the ticket, maybe after `release` has resolved. `isAll`:
-   * whether those in `also` ended with it. Never called when the turn was lost before, nor when no answer ever tells.
+   * whether those in `also` ended with it. `isUnsure`: no answer will ever tell, since this replica was counted as dead or
+   * stopped before one came; the ticket may have ended, or another replica has it. Never called when the turn was lost before.
    */
-  readonly onLanded?: (isAll: boolean) => void;
+  readonly onLanded?: (isAll: boolean, isUnsure: boolean) => void;
 }
 
 /** A turn of a {@link Mailroom}. */

@@ -1,5 +1,5 @@
 import type { ChatTurn, Coordinator } from '../coordination/types.js';
-import { BadInputError, CoordinationUnavailableError, LeaseLostError } from '../errors.js';
+import { BadInputError, CoordinationUnavailableError, LeaseLostError, NewerVersionError } from '../errors.js';
 import { isPlainObject, kindOf, notPlain } from '../state/plain-data.js';
 import type { StateRules } from '../state/StateRules.js';
 import type { StateStore } from '../state/state-store.js';
@@ -163,6 +163,9 @@ export class HeldKey implements Held {
     if (found === undefined) return new HeldKey(key, turn, rules, await rules.begin());
     const version: unknown = found.v;
     if (version !== HELD_VERSION) {
+      if (typeof version === 'number' && version > HELD_VERSION) {
+        throw new NewerVersionError(`stored state of '${key}'`, version, HELD_VERSION);
+      }
       const shown = JSON.stringify(version) ?? 'none';
       throw new BadInputError(`stored state of '${key}': format ${shown}, this replica knows ${HELD_VERSION}`);
     }

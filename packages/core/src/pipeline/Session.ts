@@ -1,4 +1,4 @@
-import { BadInputError } from '../errors.js';
+import { BadInputError, NewerVersionError } from '../errors.js';
 import { isPlainObject, kindOf, notPlain } from '../state/plain-data.js';
 import type { StateStore, StoredState } from '../state/state-store.js';
 import type { SendRecord, Sends } from './sends.js';
@@ -42,6 +42,7 @@ export class Session {
   constructor(found: StoredState | null) {
     const stored = found === null ? undefined : (found.value as Stored | null);
     if (stored !== undefined && stored?.v !== SESSION_VERSION) {
+      if (Number(stored?.v) > SESSION_VERSION) throw new NewerVersionError('stored state', stored!.v, SESSION_VERSION);
       const version = JSON.stringify(stored?.v) ?? 'none';
       throw new BadInputError(`stored state: format ${version}, this replica knows ${SESSION_VERSION}`);
     }

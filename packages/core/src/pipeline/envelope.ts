@@ -1,4 +1,4 @@
-import { BadInputError } from '../errors.js';
+import { BadInputError, NewerVersionError } from '../errors.js';
 import type { IncomingMessage } from '../providers/provider.js';
 import { RESERVED } from './reserved.js';
 
@@ -62,6 +62,9 @@ export function encode(message: Message): string {
 export function decode(body: string): Message {
   const envelope = parse(body);
   if (envelope.v !== ENVELOPE_VERSION) {
+    if (typeof envelope.v === 'number' && envelope.v > ENVELOPE_VERSION) {
+      throw new NewerVersionError('stored message', envelope.v, ENVELOPE_VERSION);
+    }
     const found = JSON.stringify(envelope.v) ?? 'none';
     throw new BadInputError(`stored message: format ${found}, this replica knows ${ENVELOPE_VERSION}`);
   }

@@ -16,15 +16,24 @@ export interface Named {
   readonly id: string | undefined;
 }
 
+/** What is not told of every end. */
+export interface EndDetail {
+  /** The newer message that it was merged into, or that it made way for. */
+  readonly by?: Named | undefined;
+  /** What was said to `bot.cancel`, or why it was parked or dropped. */
+  readonly reason?: string | undefined;
+  /**
+   * True when the backend's word did not come before this replica was counted as dead, or stopped: the message most likely
+   * ended so, and else another replica tells how it ended. Not there where the end is sure.
+   */
+  readonly isUnsure?: boolean | undefined;
+}
+
 /** The end of one message. */
-export interface Ended {
+export interface Ended extends EndDetail {
   readonly chat: string;
   readonly id: string | undefined;
   /** Its place. Undefined for a parked one, which has none any more. */
   readonly seq: number | undefined;
   readonly how: How;
-  /** The newer message that it was merged into, or that it made way for. */
-  readonly by?: Named;
-  /** What was said to `bot.cancel`, or why it was parked or dropped. */
-  readonly reason?: string;
 }

@@ -4,8 +4,9 @@ import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import type { Attempt } from './Attempt.js';
 import type { Message } from './envelope.js';
-import type { How, Named } from './fate.js';
+import type { EndDetail, How, Named } from './fate.js';
 import type { Load } from './Load.js';
+import type { OneByOne } from './OneByOne.js';
 import type { Rules } from './overlap.js';
 import type { Pacer } from './Pacer.js';
 import type { UnknownSends } from './sends.js';
@@ -38,6 +39,8 @@ export interface TurnSetup {
   /** Whether the backend is away, and this process goes by its own order. */
   readonly isLocal: boolean;
   readonly coordinator: Coordinator;
+  /** Keeps turns of the mesh and of this process alone apart. Undefined where there are none of the latter. */
+  readonly oneByOne: OneByOne | undefined;
   /** Whether the coordinator keeps messages. Otherwise they live and die with this process, and retries are made here. */
   readonly isDurable: boolean;
   /** What the coordinator can do beyond that. Undefined for one that cannot. */
@@ -72,9 +75,11 @@ export interface TurnSetup {
   handle(attempt: Attempt): unknown;
   /** Hears of every failed attempt while the turn is still held. Must not reject. */
   failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void>;
+  /** Hears that a newer version wrote what this replica cannot read, before the message is passed on. */
+  metNewer(): void;
   /** Hears of a message that nobody will handle. */
   dropped(work: Work, why: string): void;
   /** Hears of the end of every message, of this place and of those behind it. */
-  ended(chat: string, message: Named, how: How, by: Named | undefined, reason: string | undefined): void;
+  ended(chat: string, message: Named, how: How, more: EndDetail | undefined): void;
   progressed(progress: Progress): void;
 }

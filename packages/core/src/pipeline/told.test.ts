@@ -9,6 +9,10 @@ import { VirtualClock } from '../testing/VirtualClock.js';
 
 /** Freezes the replica right before it lets go of its next turn. */
 function freezeAtRelease(self: LabBot): void {
+  beforeRelease(self, () => self.freeze());
+}
+
+function beforeRelease(self: LabBot, act: () => void): void {
   const mail = self.replica.coordinator as Mailroom;
   const acquire = mail.acquireTurn.bind(mail);
   mail.acquireTurn = async (...args): Promise<MailTurn> => {
@@ -16,7 +20,7 @@ function freezeAtRelease(self: LabBot): void {
     const release = turn.release.bind(turn);
     turn.release = (options) => {
       turn.release = release;
-      self.freeze();
+      act();
       return release(options);
     };
     return turn;
@@ -64,7 +68,7 @@ test('an end that is confirmed only after the turn was let go is told then', () 
     const a = await lab.bot(say);
     const mail = a.replica.coordinator as Mailroom;
     const acquire = mail.acquireTurn.bind(mail);
-    const landings: ((isAll: boolean) => void)[] = [];
+    const landings: ((isAll: boolean, isUnsure: boolean) => void)[] = [];
     mail.acquireTurn = async (...args): Promise<MailTurn> => {
       const turn = await acquire(...args);
       const release = turn.release.bind(turn);
@@ -79,9 +83,53 @@ test('an end that is confirmed only after the turn was let go is told then', () 
     await lab.sleep(lab.leaseMs);
     expect(lab.ends).toEqual([]);
 
-    landings[0]!(true);
+    landings[0]!(true, false);
 
     expect(lab.endsOf('k')).toEqual(['1 handled']);
+  }));
+
+test.each([
+  { what: 'was done', way: 'answers', ends: ['1 handled unsure'], runs: 1 },
+  { what: 'was not', way: 'requests', ends: ['1 handled', '1 handled unsure'], runs: 2 },
+] as const)('an end of which no answer ever tells is told as unsure: it $what', ({ way, ends, runs }) =>
+  onBots(memorySubject(), async (lab) => {
+    let ran = 0;
+    const set = (bot: Bot, self: LabBot): void => {
+      bot.use(async () => {
+        ran += 1;
+        await self.sleep(50);
+      });
+    };
+    const a = await lab.bot(set);
+    await lab.bot(set);
+    beforeRelease(a, () => a.replica.cut(way));
+    await a.provider.receive({ chat: 'k', id: '1', text: 'm' });
+    await lab.sleep(lab.leaseMs / 12);
+    // Until it counts as dead: it is never told.
+    a.replica.cut();
+    await lab.sleep(3 * lab.leaseMs);
+
+    a.replica.heal();
+    await lab.sleep(2 * lab.leaseMs);
+
+    const told = lab.ends.map(({ id, how, isUnsure }) => `${id} ${how}${isUnsure === true ? ' unsure' : ''}`);
+    expect(told).toEqual(ends);
+    expect(ran).toBe(runs);
+  }),
+);
+
+test('an end whose answer was lost is told once, and surely, when the next answer comes', () =>
+  onBots(memorySubject(), async (lab) => {
+    const a = await lab.bot(say);
+    beforeRelease(a, () => a.replica.cut('answers'));
+    await a.provider.receive({ chat: 'k', id: '1', text: 'm' });
+    await lab.sleep(lab.leaseMs / 4);
+    expect(lab.ends).toEqual([]);
+
+    a.replica.heal();
+    await lab.sleep(2 * lab.leaseMs);
+
+    expect(lab.ends.map(({ id, how, isUnsure }) => [id, how, isUnsure])).toEqual([['1', 'handled', undefined]]);
   }));
 
 test('a message that another replica took over before it could be rejected is not told as rejected', () =>

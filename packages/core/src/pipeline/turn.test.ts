@@ -122,7 +122,7 @@ describe('failures', () => {
     const { replica, mesh } = lab;
     const writer = new MemoryCoordinator({ mesh, leaseMs: lab.leaseMs });
     await writer.start();
-    await writer.accept('k', { id: '1', body: '{"v":99}' });
+    await writer.accept('k', { id: '1', body: '{"v":0}' });
     await writer.accept('k', { id: '2', body: 'no json' });
     await writer.accept('k', { id: '3', body: JSON.stringify({ v: 1, chat: 'k', text: 'x' }) });
 

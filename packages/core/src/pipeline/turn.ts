@@ -4,6 +4,7 @@ import {
   CoordinationUnavailableError,
   LeaseLostError,
   LifecycleError,
+  NewerVersionError,
   StaleFenceError,
   SupersededByNewerError,
   TurnLimitError,
@@ -14,8 +15,9 @@ import type { Clock } from '../time/clock.js';
 import { Attempt, type Way } from './Attempt.js';
 import { type Behind, lookBehind, modesOf } from './behind.js';
 import { decode, type Message } from './envelope.js';
-import type { How, Named } from './fate.js';
+import type { EndDetail, How, Named } from './fate.js';
 import { readNote } from './notes.js';
+import type { OneByOne } from './OneByOne.js';
 import { collectWaitMs, interrupting, isClosed, plan, type Rule, ruleOf } from './overlap.js';
 import type { Pacer } from './Pacer.js';
 import { pause } from './pause.js';
@@ -76,6 +78,8 @@ const NEXT: Record<TurnState, readonly TurnState[]> = {
 };
 
 const REQUEUE_DELAY_MS = 1_000;
+/** How long one holds a message that it cannot read and did not take in itself: no two old replicas play ball with it. */
+const NEWER_DELAY_MS = 2_000;
 const LONGEST_ERROR = 500;
 /** From then on a message is tried alone, so that one that always fails takes no other along. */
 const ATTEMPTS_TOGETHER = 2;
@@ -104,6 +108,8 @@ export class MessageTurn implements Way, Hearer {
   #wasInterrupted = false;
   /** Ends a pause when a wish comes. */
   #awake: AbortController | undefined;
+  /** Lets the next one of this process into the chat. */
+  #leaveChat: (() => void) | undefined;
   /** What came for the handlers before they ran. */
   #steers: unknown[] | undefined;
 
@@ -170,6 +176,7 @@ export class MessageTurn implements Way, Hearer {
             break;
           case 'opening':
             this.#attempt = undefined;
+            if (this.#setup.oneByOne !== undefined) await this.#enter(this.#turn!, this.#setup.oneByOne);
             this.#message = read(this.#work);
             this.#session = new Session(await this.#load(this.#message.chat));
             this.#to(this.#mustLook(this.#message, this.#session) ? 'gathering' : this.#begin());
@@ -259,16 +266,18 @@ export class MessageTurn implements Way, Hearer {
     load.changed();
   }
 
-  /** Nothing can be told to it any more. */
+  /** Nothing can be told to it any more, and it keeps no other turn of this process out. */
   #hush(): void {
     const { running } = this.#setup;
     const { key } = this.#work.ticket;
     if (running.get(key) === this) running.delete(key);
+    this.#leaveChat?.();
+    this.#leaveChat = undefined;
   }
 
   // ── Coming to its turn ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Not begun: another replica takes it, and no attempt is counted. */
+  /** Not begun, or not to be begun here: another replica takes it, and no attempt is counted. */
   async #pass(turn: MailTurn): Promise<TurnState> {
     if (this.#setup.mail !== undefined) await turn.release({ pass: true });
     return 'left';
@@ -279,6 +288,10 @@ export class MessageTurn implements Way, Hearer {
     if (mail === undefined) running.set(turn.key, this);
     else mail.onTold(turn, (note) => this.hear(note));
     return 'opening';
+  }
+
+  async #enter({ key, signal }: MailTurn, oneByOne: OneByOne): Promise<void> {
+    this.#leaveChat ??= await oneByOne.enter(key, signal);
   }
 
   #load(chat: string): StoredState | null | Promise<StoredState | null> {
@@ -348,9 +361,9 @@ export class MessageTurn implements Way, Hearer {
   async #yield(turn: MailTurn, between: readonly Behind[], newest: Behind): Promise<TurnState> {
     turn.assertHeld();
     const by = nameOf(newest);
-    await this.#letGo(turn, between, (isAll) => {
-      this.#tellEnd(this.#own(), 'cancelled', by);
-      if (isAll) for (const each of between) this.#tellEnd(nameOf(each), 'cancelled', by);
+    await this.#letGo(turn, between, (isAll, isUnsure) => {
+      this.#tellEnd(this.#own(), 'cancelled', { by, isUnsure });
+      if (isAll) for (const each of between) this.#tellEnd(nameOf(each), 'cancelled', { by, isUnsure });
     });
     return 'cancelled';
   }
@@ -470,14 +483,15 @@ export class MessageTurn implements Way, Hearer {
 
   #end(attempt: Attempt): Promise<void> {
     attempt.close();
-    return this.#letGo(this.#turn!, this.#also, (isAll) => this.#tellHandled(isAll));
+    return this.#letGo(this.#turn!, this.#also, (isAll, isUnsure) => this.#tellHandled(isAll, isUnsure));
   }
 
   /**
    * Marks the message done, and `also` in the same step. `tell` runs once the store has confirmed that: a replica that was
-   * counted as dead meanwhile ended nothing, and may not say so. That may be after this has resolved.
+   * counted as dead before ended nothing, and may not say so. That may be after this has resolved. Where no answer will ever
+   * come it is told as unsure.
    */
-  #letGo(turn: MailTurn, also: readonly Behind[], tell: (isAll: boolean) => void): Promise<void> {
+  #letGo(turn: MailTurn, also: readonly Behind[], tell: (isAll: boolean, isUnsure?: boolean) => void): Promise<void> {
     // One without a mailroom confirms nothing.
     if (this.#setup.mail === undefined) return turn.release().then(() => tell(true));
     return turn.release(also.length === 0 ? { onLanded: tell } : { also: seqsOf(also), onLanded: tell });
@@ -489,9 +503,9 @@ export class MessageTurn implements Way, Hearer {
     if (!isHeld(turn) && isDurable) return 'left';
     const reason = this.#wish instanceof CancelledError ? this.#wish.reason : undefined;
     const also = this.#also;
-    await this.#letGo(turn, also, (isAll) => {
-      this.#tellEnd(this.#own(), 'cancelled', undefined, reason);
-      if (isAll) for (const each of also) this.#tellEnd(nameOf(each), 'cancelled', undefined, reason);
+    await this.#letGo(turn, also, (isAll, isUnsure) => {
+      this.#tellEnd(this.#own(), 'cancelled', { reason, isUnsure });
+      if (isAll) for (const each of also) this.#tellEnd(nameOf(each), 'cancelled', { reason, isUnsure });
     });
     return 'cancelled';
   }
@@ -522,10 +536,13 @@ export class MessageTurn implements Way, Hearer {
   /** Decides by the turn, not by the error: a handler whose turn was lost may throw anything. */
   async #fail(turn: MailTurn): Promise<TurnState> {
     const { isDurable, maxAttempts, stopping } = this.#setup;
+    if (this.#isNewer) this.#setup.metNewer();
     if (isHeld(turn)) await this.#tell(turn);
     if (this.#wish instanceof CancelledError) return 'cancelling';
     this.#attempt?.close();
     if (!isHeld(turn)) return isDurable ? 'left' : 'requeueing';
+    // Tried here again it would fail again, and be parked for no fault of its own.
+    if (this.#isNewer) return this.#pass(turn);
     if (this.#error instanceof StaleFenceError || isDurable) {
       await turn.release({ retry: true, error: textOf(this.#error) });
       return isDurable ? 'returned' : 'requeueing';
@@ -539,11 +556,20 @@ export class MessageTurn implements Way, Hearer {
     return 'dropped';
   }
 
+  /** Whether another replica may know what this one cannot read. */
+  get #isNewer(): boolean {
+    return this.#error instanceof NewerVersionError && this.#setup.mail !== undefined && this.#setup.passesOn;
+  }
+
+  get #newerDelayMs(): number {
+    return typeof this.#work.content === 'string' ? NEWER_DELAY_MS : 0;
+  }
+
   /** The hooks, the replies they send, and the time before the next attempt. */
   async #tell(turn: MailTurn): Promise<void> {
     // A hook or a send that hangs may not hold the chat for longer than a handler may.
     await Promise.resolve(this.#limited(() => this.#report())).catch(() => {});
-    const delayMs = this.#setup.retryDelayMs(this.#work.attempt);
+    const delayMs = this.#isNewer ? this.#newerDelayMs : this.#setup.retryDelayMs(this.#work.attempt);
     if (delayMs > 0 && this.#wish === undefined && !turn.signal.aborted) await this.#pause(delayMs);
   }
 
@@ -576,26 +602,26 @@ export class MessageTurn implements Way, Hearer {
 
   #drop(why: string): void {
     this.#setup.dropped(this.#work, why);
-    this.#tellEnd(this.#own(), 'dropped', undefined, why);
+    this.#tellEnd(this.#own(), 'dropped', { reason: why });
   }
 
   // ── Telling ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #tellHandled(isAll: boolean): void {
+  #tellHandled(isAll: boolean, isUnsure: boolean | undefined): void {
     const newest = this.#also.at(-1);
     // Those behind that did not end with it come to their own turns.
     if (newest === undefined || !isAll) {
-      this.#tellEnd(this.#own(), 'handled');
+      this.#tellEnd(this.#own(), 'handled', isUnsure === true ? { isUnsure } : undefined);
       return;
     }
     const by = nameOf(newest);
-    this.#tellEnd(this.#own(), 'merged', by);
-    for (const each of this.#also.slice(0, -1)) this.#tellEnd(nameOf(each), 'merged', by);
-    this.#tellEnd(by, 'handled');
+    this.#tellEnd(this.#own(), 'merged', { by, isUnsure });
+    for (const each of this.#also.slice(0, -1)) this.#tellEnd(nameOf(each), 'merged', { by, isUnsure });
+    this.#tellEnd(by, 'handled', { isUnsure });
   }
 
-  #tellEnd(of: Named, how: How, by?: Named, reason?: string): void {
-    this.#setup.ended(this.#work.ticket.key, of, how, by, reason);
+  #tellEnd(of: Named, how: How, more?: EndDetail): void {
+    this.#setup.ended(this.#work.ticket.key, of, how, more);
   }
 
   #own(): Named {

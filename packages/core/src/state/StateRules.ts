@@ -1,4 +1,4 @@
-import { BadInputError, ConfigError, checkOptionNames, InvalidStateError } from '../errors.js';
+import { ConfigError, checkOptionNames, InvalidStateError, NewerVersionError } from '../errors.js';
 import type { SchemaIssue, SchemaResult, StateShape } from './schema.js';
 
 type Data = Record<string, unknown>;
@@ -51,14 +51,12 @@ export class StateRules {
   /**
    * Stored data as handlers see it.
    *
-   * @throws BadInputError when a newer version saved it
+   * @throws NewerVersionError when a newer version saved it
    * @throws InvalidStateError when it does not fit the schema
    */
   async read(data: unknown, savedVersion: number): Promise<Data> {
     if (savedVersion > this.version) {
-      throw new BadInputError(
-        `stored state of ${this.#scope}: version ${savedVersion}, this replica knows ${this.version}. Finish the rollout.`,
-      );
+      throw new NewerVersionError(`stored state of ${this.#scope}`, savedVersion, this.version);
     }
     const { migrate } = this.#shape;
     const isOld = savedVersion < this.version && migrate !== undefined;

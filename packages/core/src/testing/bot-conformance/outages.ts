@@ -92,6 +92,46 @@ export const outages: Record<string, (lab: BotLab) => Promise<void>> = {
     claimEqual(await bot.cancel('k'), false, 'whether a turn is running');
   },
 
+  'local: in one process a message is never handled beside an earlier one of its chat, as the backend goes and comes':
+    async (lab) => {
+      const begun: string[] = [];
+      let most = 0;
+      let running = 0;
+      const set = (bot: Bot, self: { sleep: (ms: number) => Promise<void> }): void => {
+        bot.use(async (ctx) => {
+          begun.push(`${ctx.message.id} ${ctx.isLocal ? 'local' : 'mesh'}`);
+          running += 1;
+          most = Math.max(most, running);
+          await self.sleep(lab.leaseMs / 4);
+          running -= 1;
+        });
+      };
+      const { bot, provider, replica } = await lab.bot(set, { onUnavailable: 'local' });
+      const take = (id: string): Promise<unknown> => provider.receive({ chat: 'k', id, text: id });
+      await take('1');
+      await lab.until(lab.leaseMs / 4, () => begun.length === 1, 'the first run');
+
+      replica.cut();
+      // The first one holds its turn for as long as its trust lasts.
+      await take('2');
+      await take('3');
+      await lab.until(2 * lab.leaseMs, () => begun.length === 2, 'the second run');
+      replica.heal();
+      for (let tries = 0; tries < 40 && (await statusOf(bot))[1] !== 'ready'; tries++)
+        await lab.sleep(lab.leaseMs / 60);
+      await take('4');
+      await lab.until(3 * lab.leaseMs, () => begun.some((run) => run === '4 mesh') && running === 0, 'all runs');
+
+      claimEqual(most, 1, 'runs at once');
+      // The end of the first could not be confirmed: it may come again.
+      const others = begun.filter((run) => !run.startsWith('1'));
+      claimEqual(
+        others.filter((run, at) => others.indexOf(run) === at && !(run.endsWith('mesh') && run !== '4 mesh')),
+        ['2 local', '3 local', '4 mesh'],
+        'runs',
+      );
+    },
+
   'local: what was taken in alone is handled before a stop has ended': async (lab) => {
     const set = (bot: Bot, self: { sleep: (ms: number) => Promise<void> }): void => {
       bot.use(async (ctx) => {

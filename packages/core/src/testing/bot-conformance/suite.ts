@@ -6,6 +6,7 @@ import { draining } from './draining.js';
 import { outages } from './outages.js';
 import { overlap } from './overlap.js';
 import { parking } from './parking.js';
+import { rollouts } from './rollouts.js';
 import { schedules } from './schedules.js';
 import { sending } from './sending.js';
 
@@ -25,6 +26,7 @@ const FACTS: Record<string, (lab: BotLab) => Promise<void>> = {
   ...parking,
   ...sending,
   ...outages,
+  ...rollouts,
   ...cases,
 };
 
