@@ -28,6 +28,8 @@ export interface BatchesOptions {
 }
 
 const MAX_OPS = 256;
+/** So many laps of the queue of microtasks have to bring no further call. */
+const CALM_LAPS = 4;
 /** Of all texts in a batch, as UTF-16 units. A batch has to get through a slow link before it counts as unanswered. */
 const MAX_TEXT = 256 * 1024;
 
@@ -72,13 +74,23 @@ export class Batches {
     this.kick();
   }
 
-  /** Sends what waits, once the current task has made all its calls. */
+  /** Sends what waits, once the current task, and what goes on at its end, has made all its calls. */
   kick(): void {
     if (this.#isScheduled || this.#flight !== undefined || this.#queue.length === 0) return;
     this.#isScheduled = true;
+    this.#departOnceCalm(this.#queue.length, CALM_LAPS);
+  }
+
+  /** Answers wake many tasks, each of which makes its next call some microtasks later: all of them share a batch. */
+  #departOnceCalm(length: number, laps: number): void {
     queueMicrotask(() => {
-      this.#isScheduled = false;
-      this.#depart();
+      const now = this.#queue.length;
+      if (now > length) this.#departOnceCalm(now, CALM_LAPS);
+      else if (laps > 1) this.#departOnceCalm(now, laps - 1);
+      else {
+        this.#isScheduled = false;
+        this.#depart();
+      }
     });
   }
 

@@ -36,13 +36,16 @@ end
 -- Whose data this is: asked of the server itself, unless the client says that it may not be asked.
 local run = ARGV[2]
 if run == '' then
-  -- The process, and the history of its data: REPLICAOF gives a process the data of another one. Both at once is
-  -- cheaper; Redis 6.2 answers for one section only.
-  local info = redis.pcall('INFO', 'server', 'replication')
-  if type(info) ~= 'string' then info = call('INFO', 'server') .. call('INFO', 'replication') end
-  local at = string.find(info, 'run_id:', 1, true)
-  local historyAt = string.find(info, 'master_replid:', at, true)
-  run = sub(info, at + 7, at + 46) .. (historyAt and sub(info, historyAt + 14, historyAt + 53) or '')
+  -- A primary takes a new id when its process starts, when it is promoted, and when REPLICAOF gave it other data. Where a
+  -- service shows none, the process has to do.
+  local info = call('INFO', 'replication')
+  local _, at = string.find(info, 'master_replid:', 1, true)
+  run = at and sub(info, at + 1, at + 40) or ''
+  if not string.find(run, '[1-9a-f]') then
+    info = call('INFO', 'server')
+    _, at = string.find(info, 'run_id:', 1, true)
+    run = at and sub(info, at + 1, at + 40) or ''
+  end
 elseif sub(run, 1, 1) == '=' and storedRun then run = storedRun
 else run = sub(run, 2) end
 
