@@ -49,10 +49,10 @@ export function judge(where: string, cause: unknown): Judgement {
   return { error: cause, isLinkBroken: false };
 }
 
-export function unavailable(message: string, cause?: unknown): CoordinationUnavailableError {
-  return new CoordinationUnavailableError('unavailable', message, { cause });
+export function unavailable(message: string, cause?: unknown, hasNoRoom = false): CoordinationUnavailableError {
+  return new CoordinationUnavailableError('unavailable', message, { cause, hasNoRoom });
 }
 
 function refused(where: string, code: string, why: string, cause: unknown): CoordinationUnavailableError {
-  return unavailable(`${where} answered ${code}: ${why}.`, cause);
+  return unavailable(`${where} answered ${code}: ${why}.`, cause, code === 'OOM');
 }

@@ -14,6 +14,8 @@ local total, fresh = 0, 0
 local isQuick, isDone = false, false
 -- The last stamp given; what is queued behind heads and not yet written.
 local stampAt, members = 0, {}
+-- Whether a write that needs no memory comes first by itself: see frees in start.ts.
+local hasFreed = false
 
 if step == 'apply' then
   letters = ARGV[8]
@@ -124,7 +126,7 @@ if isQuick then
             newlyFinished[#newlyFinished + 1] = number .. name
           end
         end
-        raws[key], changedRaws[key] = false, true
+        raws[key], changedRaws[key], hasFreed = false, true, true
         if behind and behind[1] then
           local member, at = behind[1], behind.at
           call('ZREM', KEY.waiting, member)
@@ -210,6 +212,7 @@ if isQuick then
 end
 
 if isDone then
+  if frees and not hasFreed then call('HDEL', KEY.mesh, '-') end
   answer = { format('applied %.0f %.0f %d 0 0 ', era, base, #quickGrants) .. table.concat(results, ' ') }
   for index, grant in ipairs(quickGrants) do
     answer[2 * index] = format('%.0f %.0f', grant.seq, grant.fence)
