@@ -70,7 +70,7 @@ function freePort(): Promise<number> {
 /** Redis, or what BOTMESH_REDIS_SERVER names, on this machine: the server takes its share of the same cores. */
 export const backend: Backend = {
   name: 'redis',
-  loads: ['W1', 'W1h', 'W2', 'W2p', 'W1x4', 'W2x4', 'held', 'idle'],
+  loads: ['W1', 'W1h', 'W2', 'W2p', 'W1x4', 'W2x4', 'held', 'idle', 'crash'],
   subjects: [
     {
       name: 'plain ticket',
@@ -89,6 +89,8 @@ export const backend: Backend = {
     'W2p addedP50': { on: 'ratio', atMost: 1.2 },
     'held cpuShare': { on: 'value', atMost: 1 },
     'W1 share': { on: 'value', atLeast: 45 },
+    // Seven sixths of the lease of 12 s, and half a second.
+    'crash crash': { on: 'value', atMost: 14_500 },
   },
   async prepare() {
     server ??= start();

@@ -68,10 +68,13 @@ export class LeaseLostError extends BotmeshError {
 export class CoordinationUnavailableError extends BotmeshError {
   override readonly name = 'CoordinationUnavailableError';
   readonly code: 'timeout' | 'unavailable';
+  /** The backend refused the request whole because it has no room: nothing of it was done. What makes room may be done. */
+  readonly hasNoRoom: boolean;
 
-  constructor(code: 'timeout' | 'unavailable', message: string, options?: ErrorOptions) {
+  constructor(code: 'timeout' | 'unavailable', message: string, options?: ErrorOptions & { hasNoRoom?: boolean }) {
     super(message, options);
     this.code = code;
+    this.hasNoRoom = options?.hasNoRoom === true;
   }
 }
 

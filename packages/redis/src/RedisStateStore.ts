@@ -55,7 +55,10 @@ return ARGV[1]
 const LOAD = makeScript(`return redis.call('HMGET', KEYS[1], 'fence', 'value')`);
 const DELETE = makeScript(`return redis.call('DEL', KEYS[1])`);
 
-/** The state of chats in Redis or Valkey, each write held against the fence of the last. */
+/**
+ * The state of chats in Redis or Valkey, each write held against the fence of the last. From its first call on its
+ * connection keeps the process alive, until `close()`.
+ */
 export class RedisStateStore implements StateStore {
   readonly #connection: SharedConnection;
   readonly #prefix: string;

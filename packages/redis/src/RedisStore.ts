@@ -56,7 +56,7 @@ export class RedisStore implements Store {
   }
 
   async apply(request: ApplyRequest): Promise<ApplyAnswer> {
-    return readApply(await this.#step('apply', applyArgs(request)));
+    return readApply(await this.#step('apply', applyArgs(request)), request.ops);
   }
 
   async beat(request: BeatRequest): Promise<BeatAnswer> {

@@ -3,7 +3,9 @@ import { replyCode } from './clients/replies.js';
 import type { Args } from './requests.js';
 import { makeScript } from './script/scripts.js';
 
-const MAY_ASK = makeScript(`local answer = redis.pcall('INFO', 'server') return type(answer) == 'string' and 1 or 0`);
+const MAY_ASK = makeScript(
+  `local answer = redis.pcall('INFO', 'replication') return type(answer) == 'string' and 1 or 0`,
+);
 
 /** Calls of the script of one shard. What was given to `warn` is told once. */
 export class StepCalls {

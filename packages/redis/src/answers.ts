@@ -8,6 +8,7 @@ import type {
   JoinAnswer,
   News,
   Note,
+  Op,
   ParkedNotice,
   Push,
   Taken,
@@ -61,31 +62,37 @@ export function readJoin(reply: unknown): JoinAnswer {
 
 const NO_NEWS: News = { grants: [], adopted: [], parked: [] };
 
-export function readApply(reply: unknown): ApplyAnswer {
+export function readApply(reply: unknown, ops: readonly Op[]): ApplyAnswer {
   const reader = new Reader(reply);
   const [kind, era, base, grants, adopted, parked, ...results] = reader.line().split(' ');
   if (kind !== 'applied') return readRefusal(kind);
   return {
     kind,
     era: Number(era),
-    results: readResults(results, Number(base)),
+    results: readResults(results, Number(base), ops),
     news: readNews(reader, Number(grants), Number(adopted), Number(parked)),
   };
 }
 
 /**
  * `+` is a place and a fence that are the two stamps after the last that was told, `~` a place that is the next one and
- * waits, `-` nothing; else `seq` or `seq,fence`, counted from `base`.
+ * waits, `.` one that was let go and had the fence after its number, `-` nothing; else `seq` or `seq,fence`, counted from
+ * `base`.
  */
-function readResults(results: readonly string[], base: number): (Taken | null)[] {
+function readResults(results: readonly string[], base: number, ops: readonly Op[]): (Taken | null)[] {
   const taken: (Taken | null)[] = [];
   let last = base;
   for (const result of results) {
-    if (result === '+') taken.push({ seq: last + 1, fence: last + 2 });
-    else if (result === '~') taken.push({ seq: last + 1, fence: 0 });
-    else if (result !== '') taken.push(result === '-' ? null : readTaken(result, base));
-    if (result === '+') last += 2;
-    else if (result === '~') last += 1;
+    if (result === '+') {
+      taken.push({ seq: last + 1, fence: last + 2 });
+      last += 2;
+    } else if (result === '~') {
+      last += 1;
+      taken.push({ seq: last, fence: 0 });
+    } else if (result === '.') {
+      const { seq } = ops[taken.length] as Op & { op: 'release' };
+      taken.push({ seq, fence: seq + 1 });
+    } else if (result !== '') taken.push(result === '-' ? null : readTaken(result, base));
   }
   return taken;
 }

@@ -14,9 +14,9 @@ import { openConnection } from './clients/open-connection.js';
 import { RedisStore } from './RedisStore.js';
 import { SharedConnection } from './SharedConnection.js';
 
-const LEASE_MS = 6_000;
+const LEASE_MS = 5_000;
 /** As many servers at once as two cores can run in time: most of theirs is waiting for leases. */
-const MOST_MESHES = 12;
+const MOST_MESHES = 24;
 const hasClock = whyNoMovingClock() === undefined;
 
 let meshes = 0;

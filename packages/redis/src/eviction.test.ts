@@ -117,6 +117,10 @@ class Stepper implements AsyncDisposable {
     expect(await this.#server.ask('DEL', `${tagOf('botmesh', 0)}:${name}`)).toBe(1);
   }
 
+  async ask(...command: string[]): Promise<unknown> {
+    return this.#server.ask(...command);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#store.close();
     await this.#server[Symbol.asyncDispose]();
@@ -165,4 +169,18 @@ test('what waits comes to the head although the heads were dropped', async () =>
 
   expect(lost).toEqual(view.slice(0, 1));
   expect(news.grants).toMatchObject([{ key: 'chat', seq: second!.seq }]);
+});
+
+test('a place that was taken out of a key by hand is lost to its owner with the next heartbeat', async () => {
+  await using replica = await Stepper.start({ adopts: true });
+  const [first, second] = await replica.apply({ op: 'reserve', key: 'chat' }, { op: 'reserve', key: 'other' });
+  const view = [
+    { key: 'chat', ...first! },
+    { key: 'other', ...second! },
+  ];
+
+  await replica.ask('HDEL', `${tagOf('botmesh', 0)}:heads`, 'chat');
+  const { lost, quarantined } = await replica.beat(view);
+
+  expect({ lost, quarantined }).toEqual({ lost: view.slice(0, 1), quarantined: false });
 });

@@ -33,11 +33,16 @@ async function start(options: RedisCoordinatorOptions): Promise<RedisCoordinator
   return coordinator;
 }
 
-/** One start of a replica, step by step. */
-async function step(url: string): Promise<{ store: RedisStore; epoch: number }> {
+function storeOn(url: string): RedisStore {
   const connection = new SharedConnection(() => openConnection({ url, timeoutMs: 5_000, connectTimeoutMs: 5_000 }));
   const store = new RedisStore({ connection, namespace: 'botmesh', shard: 0 });
   running.push({ stop: () => store.close() });
+  return store;
+}
+
+/** One start of a replica, step by step. */
+async function step(url: string): Promise<{ store: RedisStore; epoch: number }> {
+  const store = storeOn(url);
   const request = { replicaId: 'a', instance: 'i', firstEpoch: 0, config: CONFIG, adopts: true, seen: 0 };
   const answer = await store.join(request);
   if (answer.kind !== 'joined') throw new Error(`It was ${answer.kind}.`);
@@ -149,6 +154,44 @@ describe('a mesh on one server', () => {
 
     expect([released.kind, alive.kind, queues]).toEqual(['applied', 'alive', []]);
     expect(answer.kind === 'applied' && answer.results.map((taken) => taken!.fence > 0)).toEqual([true, true, true]);
+  });
+
+  test('where memory is full, releases go past a message that waits to be taken in, which is taken in when there is room', async () => {
+    const server = await serve({ config: ['maxmemory-policy noeviction'] });
+    const { url } = server;
+    const [a, b] = [await start({ url, replicaId: 'a' }), await start({ url, replicaId: 'b' })];
+    const turns = await Promise.all(['x', 'y', 'z'].map(async (key) => a.acquireTurn(await a.reserve(key))));
+    const done = await a.acquireTurn((await a.accept('x2', { id: '1', body: 'text' }))!);
+    const waiting = await b.reserve('x');
+    await server.ask('CONFIG', 'SET', 'maxmemory', '1');
+    let isAccepted = false;
+    const accepted = a.accept('w', { id: '2', body: 'text' }).then((ticket) => {
+      isAccepted = true;
+      return ticket;
+    });
+    await until('it was refused', async () =>
+      /errorstat_OOM:count=[1-9]/.test(String(await server.ask('INFO', 'errorstats'))),
+    );
+
+    await Promise.all([...turns, done].map((turn) => turn.release()));
+    await (await b.acquireTurn(waiting, { timeoutMs: 5_000 })).release();
+    const { queues } = await storeOn(url).inspect();
+    const wasAccepted = isAccepted;
+    await server.ask('CONFIG', 'SET', 'maxmemory', '0');
+    await (await a.acquireTurn((await accepted)!, { timeoutMs: 5_000 })).release();
+
+    expect({ queues, wasAccepted }).toEqual({ queues: [], wasAccepted: false });
+  });
+
+  test('a full server takes the release of what is not there', async () => {
+    const server = await serve({ config: ['maxmemory-policy noeviction'] });
+    const { store, epoch } = await step(server.url);
+    await server.ask('CONFIG', 'SET', 'maxmemory', '1');
+
+    const ops: Op[] = [{ op: 'release', key: 'k', seq: 1, how: 'done' }];
+    const released = await store.apply({ epoch, instance: 'i', batch: 1, ops });
+
+    expect(released).toMatchObject({ kind: 'applied', results: [null] });
   });
 
   test('an old copy that REPLICAOF puts into the running server is a new era', async () => {

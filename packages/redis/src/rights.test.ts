@@ -5,6 +5,7 @@ import { TestServer, until } from '../testing/lab.js';
 import { ServerUnfitError } from './clients/unfit.js';
 import { RedisCoordinator } from './RedisCoordinator.js';
 import { RedisStateStore } from './RedisStateStore.js';
+import { paceScript, stepScript, viewScript } from './script/scripts.js';
 
 /** The rule that the README gives, on one line. */
 function ruleOfReadme(): string {
@@ -43,6 +44,55 @@ test.each(testClients)('$name: a user with the rights of the README can do all t
   await state.close();
   await user.close();
 });
+
+/** What the rule allows by name, and those commands of its categories that the scripts call. */
+function commandsOfRule(): string[] {
+  const named = [...ruleOfReadme().matchAll(/\+(\w+)(?= |$)/g)].map(([, name]) => name!);
+  const scripts = [stepScript('x'), viewScript, paceScript].map(({ text }) => text).join('');
+  const called = [...scripts.matchAll(/\bcall(?:Many)?\('([A-Z]+)'/g)].map(([, name]) => name!.toLowerCase());
+  return [...new Set([...named, ...called])];
+}
+
+/** Without these the coordinator works: it does without, or only a state store or a Cluster needs them. */
+const SPARED = [
+  'info',
+  'ping',
+  'unsubscribe',
+  'pexpire',
+  'persist',
+  'select',
+  'spublish',
+  'ssubscribe',
+  'sunsubscribe',
+];
+
+test('start() misses each command of the least rights that the coordinator needs, and names it', async () => {
+  const commands = commandsOfRule();
+  await using server = await TestServer.start({
+    users: [
+      ...commands.map((name) => `${ruleOfReadme().replace('user bot', `user ${name}`)} -${name}`),
+      'user default on nopass ~* &* +@all',
+    ],
+  });
+  // A script that the server knows already needs fewer rights.
+  const known = new RedisCoordinator({ url: server.url, replicaId: 'known' });
+  await known.start();
+  const outcomes: Record<string, unknown> = {};
+  for (const name of commands) {
+    const coordinator = new RedisCoordinator({ url: server.url.replace('//', `//${name}:secret@`), replicaId: name });
+    outcomes[name] = await coordinator.start().then(
+      () => 'started',
+      (error: ServerUnfitError) => (error.message.toLowerCase().includes(name) ? error.reason : error),
+    );
+    await coordinator.stop();
+  }
+  await known.stop();
+
+  expect(commands.length).toBeGreaterThan(30);
+  expect(outcomes).toEqual(
+    Object.fromEntries(commands.map((name) => [name, SPARED.includes(name) ? 'started' : 'rights'])),
+  );
+}, 60_000);
 
 test('start() refuses a server that cannot be used at once, and leaves nothing open', async () => {
   await using server = await TestServer.start({

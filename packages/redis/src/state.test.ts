@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { stateConformance } from '@botmesh/core/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TestServer } from '../testing/lab.js';
@@ -52,5 +54,23 @@ describe('redis state', () => {
     await away.start();
     await expect.poll(() => store.load('k').catch(() => 'away'), { timeout: 10_000 }).toBeNull();
     await store.close();
+  });
+
+  test('an open store keeps its process alive, and a closed one lets it end', async () => {
+    const run = (last: string): Promise<number | null> => {
+      const program = `
+        import { RedisStateStore } from '@botmesh/redis';
+        const store = new RedisStateStore({ url: '${server.url}', namespace: 'alive' });
+        await store.save('k', 1, 1);
+        ${last}`;
+      const folder = fileURLToPath(new URL('../testing', import.meta.url));
+      const child = spawn(process.execPath, ['--input-type=module', '-e', program], { cwd: folder, timeout: 3_000 });
+      return new Promise((resolve) => child.once('exit', resolve));
+    };
+
+    const [open, closed] = await Promise.all([run(''), run('await store.close();')]);
+
+    // Null: it was still there when its time was over.
+    expect({ open, closed }).toEqual({ open: null, closed: 0 });
   });
 });

@@ -10,8 +10,7 @@ import type { TestServer } from './lab.js';
 
 /** Sets a mesh up on a server that is called `ARGV[1]`. */
 export const BIRTH = `
-local run = ARGV[1] or string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  .. string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+local run = ARGV[1] or string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 return redis.call('HSET', KEYS[1], '#', struct.pack('>ddddd', 0, 0, 0, 0, 0) .. run)`;
 
 /** Makes a mesh that knows its server from the beginning, as the reference does: nothing has to be waited out. */
@@ -36,7 +35,7 @@ function tellable(script: Script): Script {
   if (known !== undefined) return known;
   const text = script.text
     .replace(/(redis\.)?call\('TIME'\)/, '{ ARGV[#ARGV - 2], ARGV[#ARGV - 1] }')
-    .replace("redis.pcall('INFO', 'server', 'replication')", "('run_id:' .. ARGV[#ARGV])");
+    .replace("call('INFO', 'replication')", "('master_replid:' .. ARGV[#ARGV])");
   const made = { text, sha: createHash('sha1').update(text).digest('hex') };
   scripts.set(script.sha, made);
   return made;

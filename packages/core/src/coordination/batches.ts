@@ -1,3 +1,4 @@
+import { CoordinationUnavailableError } from '../errors.js';
 import type { Clock, Timer } from '../time/clock.js';
 import type { ApplyAnswer, Op, Taken } from './store.js';
 
@@ -20,7 +21,9 @@ interface Flight {
   resendAtMs: number;
   /** Whether it went out while this replica was trusted. */
   wasTrusted: boolean;
-  wasRepeated: boolean;
+  /** How many attempts were made, and how many of them the store has surely refused. */
+  attempts: number;
+  refusals: number;
 }
 
 export interface BatchesOptions {
@@ -35,6 +38,8 @@ export interface BatchesOptions {
 }
 
 const MAX_OPS = 256;
+/** So many laps of the queue of microtasks have to bring no further call. */
+const CALM_LAPS = 4;
 /** Of all texts in a batch, as UTF-16 units. A batch has to get through a slow link before it counts as unanswered. */
 const MAX_TEXT = 256 * 1024;
 
@@ -50,6 +55,8 @@ export class Batches {
   #last = 0;
   #isScheduled = false;
   #guard: Timer | undefined;
+  /** Runs while the store has no room: until then, only what makes room is sent. */
+  #roomTimer: Timer | undefined;
 
   constructor(options: BatchesOptions) {
     this.#options = options;
@@ -79,13 +86,23 @@ export class Batches {
     this.kick();
   }
 
-  /** Sends what waits, once the current task has made all its calls. */
+  /** Sends what waits, once the current task, and what goes on at its end, has made all its calls. */
   kick(): void {
     if (this.#isScheduled || this.#flight !== undefined || this.#queue.length === 0) return;
     this.#isScheduled = true;
+    this.#departOnceCalm(this.#queue.length, CALM_LAPS);
+  }
+
+  /** Answers wake many tasks, each of which makes its next call some microtasks later: all of them share a batch. */
+  #departOnceCalm(length: number, laps: number): void {
     queueMicrotask(() => {
-      this.#isScheduled = false;
-      this.#depart();
+      const now = this.#queue.length;
+      if (now > length && now < MAX_OPS) this.#departOnceCalm(now, CALM_LAPS);
+      else if (laps > 1) this.#departOnceCalm(now, laps - 1);
+      else {
+        this.#isScheduled = false;
+        this.#depart();
+      }
     });
   }
 
@@ -114,22 +131,41 @@ export class Batches {
     this.#queue = [];
     this.#last = 0;
     this.#disarm();
+    this.#endWaitForRoom();
     return rest;
   }
 
   #depart(): void {
     if (this.#flight !== undefined || this.#queue.length === 0 || !this.#options.canSend()) return;
-    const most = countThatFit(this.#queue);
-    const pending = most === this.#queue.length ? this.#queue : this.#queue.slice(0, most);
-    this.#queue = most === this.#queue.length ? [] : this.#queue.slice(most);
+    const pending = this.#next();
+    if (pending.length === 0) return;
     this.#last += 1;
-    this.#flight = { batch: this.#last, pending, resendAtMs: 0, wasTrusted: false, wasRepeated: false };
+    this.#flight = { batch: this.#last, pending, resendAtMs: 0, wasTrusted: false, attempts: 0, refusals: 0 };
     for (const each of pending) each.sent = true;
     this.#attempt(this.#flight);
   }
 
+  /** Takes the next batch off the queue. */
+  #next(): readonly Pending[] {
+    const queue = this.#queue;
+    const ready = this.#roomTimer === undefined ? queue : queue.filter(makesRoom);
+    const most = countThatFit(ready);
+    if (most === queue.length) {
+      this.#queue = [];
+      return queue;
+    }
+    const pending = ready.slice(0, most);
+    if (ready === queue) this.#queue = queue.slice(most);
+    else {
+      const taken = new Set(pending);
+      this.#queue = queue.filter((each) => !taken.has(each));
+    }
+    return pending;
+  }
+
   #attempt(flight: Flight): void {
     const { clock, attemptMs } = this.#options;
+    flight.attempts += 1;
     flight.resendAtMs = clock.monotonicMs() + attemptMs;
     if (this.#guard === undefined) this.#arm(attemptMs);
     this.#options
@@ -146,7 +182,6 @@ export class Batches {
 
   #repeat(flight: Flight): void {
     markUnsure(flight);
-    flight.wasRepeated = true;
     this.#attempt(flight);
   }
 
@@ -154,7 +189,7 @@ export class Batches {
     // Only the first answer counts; all answers to one number are the same.
     if (this.#flight !== flight) return;
     this.#flight = undefined;
-    if (flight.wasRepeated && answer.kind === 'applied') for (const each of flight.pending) each.isUnsure = false;
+    if (flight.attempts > 1 && answer.kind === 'applied') for (const each of flight.pending) each.isUnsure = false;
     this.#options.onAnswer(answer, flight.pending);
     this.kick();
     if (this.#whenIdle.length > 0 && this.#isIdle()) for (const resolve of this.#whenIdle.splice(0)) resolve();
@@ -164,10 +199,36 @@ export class Batches {
     if (this.#flight !== flight) return;
     const { clock, attemptMs } = this.#options;
     const pauseMs = attemptMs * (0.25 + clock.random() / 2);
-    flight.resendAtMs = clock.monotonicMs() + pauseMs;
     this.#disarm();
-    this.#arm(pauseMs);
+    if (error instanceof CoordinationUnavailableError && error.hasNoRoom) flight.refusals += 1;
+    // One whose answer was lost may have been done: only the same batch may follow it.
+    if (flight.refusals === flight.attempts && !flight.pending.every(makesRoom)) this.#postpone(flight, pauseMs);
+    else {
+      flight.resendAtMs = clock.monotonicMs() + pauseMs;
+      this.#arm(pauseMs);
+    }
     this.#options.onFailure(error);
+  }
+
+  /**
+   * The store has no room, and has done nothing of it. Releases overtake what needs room: they free keys that are held,
+   * and nothing that they overtake can hold a key of theirs yet.
+   */
+  #postpone(flight: Flight, pauseMs: number): void {
+    this.#flight = undefined;
+    this.#last -= 1;
+    for (const each of flight.pending) each.sent = false;
+    this.putBack(flight.pending);
+    this.#roomTimer = this.#options.clock.setTimer(pauseMs, () => {
+      this.#roomTimer = undefined;
+      this.kick();
+    });
+    this.kick();
+  }
+
+  #endWaitForRoom(): void {
+    if (this.#roomTimer !== undefined) this.#options.clock.clearTimer(this.#roomTimer);
+    this.#roomTimer = undefined;
   }
 
   /** One timer for all flights, left running while batches come and go: a timer a batch would cost more than the batch. */
@@ -190,6 +251,10 @@ export class Batches {
 
 function markUnsure({ pending, wasTrusted }: Flight): void {
   if (wasTrusted) for (const each of pending) each.isUnsure = true;
+}
+
+function makesRoom({ op }: Pending): boolean {
+  return op.op === 'release' || op.op === 'drop';
 }
 
 /** How many of them, from the first, make one batch: at least one, of whatever size. */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { testClients } from '../../testing/clients.js';
 import { TestProxy, TestServer, until } from '../../testing/lab.js';
@@ -50,6 +51,24 @@ describe.each(testClients)('through $name', ({ library, make }) => {
     const stats = String(await server.ask('INFO', 'commandstats'));
     expect(stats).toMatch(/cmdstat_eval:calls=2,/);
     expect(stats).toMatch(/cmdstat_evalsha:calls=3,/);
+  });
+
+  test('errors, and what caused them, tell nothing of the arguments', async () => {
+    const connection = await connect();
+    const failing = script("return redis.call('HSET', KEYS[1], ARGV[1])");
+    const elsewhere = script("return redis.error_reply('READONLY You cannot write here.')");
+    const told: unknown[] = [];
+    const keep = (error: unknown): void => void told.push(error);
+
+    await connection.evalsha(failing, ['a'], ['SECRET']).catch(keep);
+    await connection.command(['NO-SUCH-COMMAND', 'SECRET']).catch(keep);
+    await connection.evalsha(elsewhere, ['a'], ['SECRET']).catch(keep);
+    await connection.evalsha(elsewhere, ['a'], ['SECRET']).catch(keep);
+    const user = server.url.replace('//', '//bot:SECRET@');
+    await openConnection({ ...TIMES, url: user }, library).catch(keep);
+
+    expect(told).toHaveLength(5);
+    expect(inspect(told, { depth: 20, showHidden: true })).not.toContain('SECRET');
   });
 
   test('a call with half a million arguments arrives whole', async () => {
@@ -289,3 +308,18 @@ async function clients(server: TestServer): Promise<number> {
     .trim()
     .split('\n').length;
 }
+
+test.each(testClients.filter(({ name }) => name.startsWith('redis ')))(
+  '$name: the length of the queue of commands that a client is limited to is not that of our connection',
+  async ({ library, makeWith }) => {
+    await using server = await TestServer.start();
+    const user = makeWith({ socket: { host: '127.0.0.1', port: server.port }, commandsQueueMaxLength: 1 });
+    const connection = await openConnection({ ...TIMES, client: user.client }, library);
+
+    const answers = await Promise.all([1, 2, 3, 4].map(() => connection.evalsha(COUNT, ['n'], [])));
+
+    expect(answers).toEqual([1, 2, 3, 4]);
+    await connection.close();
+    await user.close();
+  },
+);

@@ -153,6 +153,8 @@ function nodeSettings(options: NodeRedisOptions | undefined, { connectTimeoutMs 
   return {
     // Both would run a command at a time when nobody waits for it any more.
     disableOfflineQueue: true,
+    // A heartbeat may not be refused because a batch is on its way.
+    commandsQueueMaxLength: undefined,
     socket: { ...options?.socket, connectTimeout: connectTimeoutMs, reconnectStrategy: false },
     readonly: false,
     commandOptions: {},

@@ -16,6 +16,12 @@ import { parseUrl } from './url.js';
  */
 export function checkConnectionOptions(options: ConnectionOptions): void {
   const { client, cluster, tls, url } = options;
+  if (cluster !== undefined && typeof cluster !== 'boolean') {
+    throw new ConfigError(`cluster is ${shown(cluster)}. Expected true or false.`);
+  }
+  if (tls !== undefined && (typeof tls !== 'object' || tls === null)) {
+    throw new ConfigError(`tls is ${shown(tls)}. Expected an object of what tls.connect takes, such as { ca }.`);
+  }
   if ((url === undefined) === (client === undefined)) {
     const given = url === undefined ? 'neither url nor client is given' : 'both url and client are given';
     throw new ConfigError(`${given}. Pass exactly one: { url: 'redis://…' }, or { client } with a client of your own.`);
@@ -30,6 +36,11 @@ export function checkConnectionOptions(options: ConnectionOptions): void {
   if (cluster === true && database !== 0) {
     throw new ConfigError(`url names database ${database}, and cluster is true. A Cluster has database 0 only.`);
   }
+}
+
+/** Kinds of values only: what was given may be a secret in the wrong place. */
+function shown(value: unknown): string {
+  return value === null ? 'null' : `a ${typeof value}`;
 }
 
 /**

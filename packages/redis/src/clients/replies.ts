@@ -1,4 +1,4 @@
-import { CoordinationUnavailableError } from '@botmesh/core/spi';
+import { BotmeshError, CoordinationUnavailableError } from '@botmesh/core/spi';
 
 /** The server answers, but it is not (or not yet, or no longer) the one to talk to: connect anew. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
@@ -35,8 +35,27 @@ export interface Judgement {
   readonly isLinkBroken: boolean;
 }
 
+/**
+ * `cause` without what it carries of a command: libraries hang the arguments on their errors, and servers put them into
+ * the message, so that passwords, texts of messages and names of chats would get into logs.
+ */
+export function withoutArguments(cause: unknown): unknown {
+  if (!(cause instanceof Error) || cause instanceof BotmeshError) return cause;
+  const [first] = cause instanceof AggregateError ? (cause.errors as unknown[]) : [];
+  const told = cause.message || (first instanceof Error ? first.message : '');
+  const message = told.replace(/,? with args beginning with:.*/s, '.');
+  const plain = new Error(message) as NodeJS.ErrnoException;
+  plain.name = cause.name;
+  const { code } = cause as NodeJS.ErrnoException;
+  if (typeof code === 'string') plain.code = code;
+  const frames = cause.stack?.indexOf('\n    at ') ?? -1;
+  plain.stack = `${cause.name}: ${message}${frames < 0 ? '' : cause.stack!.slice(frames)}`;
+  return plain;
+}
+
 /** What a failed call means: whether to connect anew, and what to tell the caller. */
-export function judge(where: string, cause: unknown): Judgement {
+export function judge(where: string, raw: unknown): Judgement {
+  const cause = withoutArguments(raw);
   const code = replyCode(cause);
   if (code === undefined) {
     const found = cause instanceof Error ? cause.message : String(cause);
@@ -49,10 +68,10 @@ export function judge(where: string, cause: unknown): Judgement {
   return { error: cause, isLinkBroken: false };
 }
 
-export function unavailable(message: string, cause?: unknown): CoordinationUnavailableError {
-  return new CoordinationUnavailableError('unavailable', message, { cause });
+export function unavailable(message: string, cause?: unknown, hasNoRoom = false): CoordinationUnavailableError {
+  return new CoordinationUnavailableError('unavailable', message, { cause: withoutArguments(cause), hasNoRoom });
 }
 
 function refused(where: string, code: string, why: string, cause: unknown): CoordinationUnavailableError {
-  return unavailable(`${where} answered ${code}: ${why}.`, cause);
+  return unavailable(`${where} answered ${code}: ${why}.`, cause, code === 'OOM');
 }

@@ -1,5 +1,5 @@
 import { ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
-import { judge, replyCode, unavailable } from './replies.js';
+import { judge, replyCode, unavailable, withoutArguments } from './replies.js';
 
 /**
  * What has to be changed before a server can be used.
@@ -85,7 +85,8 @@ const SIGNS: readonly Sign[] = [
 ];
 
 /** What a failed first contact means: an error that says what to change, or that the server cannot be reached now. */
-export function explain(where: string, cause: unknown): Error {
+export function explain(where: string, raw: unknown): Error {
+  const cause = withoutArguments(raw);
   if (cause instanceof ConfigError || cause instanceof CoordinationUnavailableError) return cause;
   const found = messageOf(cause);
   const known = SIGNS.find(({ sign }) => sign.test(found));
@@ -100,6 +101,5 @@ export function explain(where: string, cause: unknown): Error {
 function messageOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   const { code } = cause as NodeJS.ErrnoException;
-  const [first] = cause instanceof AggregateError ? (cause.errors as unknown[]) : [];
-  return cause.message || (first instanceof Error ? first.message : '') || code || cause.name;
+  return cause.message || code || cause.name;
 }

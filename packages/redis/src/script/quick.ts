@@ -6,13 +6,16 @@
 export const QUICK = String.raw`
 -- How far the batch has come: the next operation, where what else it needs begins, and the results so far. A result is
 -- '+' for a place and a fence that are the two stamps after the last that was told, '~' for a place that is the next
--- one and waits, '-' for none, else seq and fence, counted from base.
+-- one and waits, '.' for one that was let go and had the fence next to its seq, '-' for none, else seq and fence, counted
+-- from base.
 local letters, nextOp, nextArg, results, base, lastTold = '', 1, 0, {}, 0, 0
 -- How many tickets the caller has, and how many of them this batch brought.
 local total, fresh = 0, 0
 local isQuick, isDone = false, false
 -- The last stamp given; what is queued behind heads and not yet written.
 local stampAt, members = 0, {}
+-- Whether a write that needs no memory comes first by itself: see frees in start.ts.
+local hasFreed = false
 
 if step == 'apply' then
   letters = ARGV[8]
@@ -57,7 +60,8 @@ end
 if isQuick then
   fresh = 0
   local owner, batch = pack('>d', tonumber(ARGV[5])), pack('>d', tonumber(ARGV[7]))
-  local eraAndBatch = pack('>d', era) .. batch
+  local eraText = pack('>d', era)
+  local eraAndBatch = eraText .. batch
   local rowsByOwner = {}
 
   -- Entries stay packed here, as record.ts packs them. A head is its flags in byte 1, seq from 2, owner from 10, fence from
@@ -72,10 +76,12 @@ if isQuick then
 
     if letter == 'd' or letter == 'w' or letter == 'b' or letter == 'p' then
       local behind, nextRow
+      local seq, headOwner, fence, givenIn, givenBatch
+      if raw then seq, headOwner, fence, givenIn, givenBatch = unpackAs('>dc8dc8c8', raw, 2) end
       if not raw then
         result = '-'
       elseif flags > 15 or flags % 4 > 1 or (flags > 1 and letter ~= 'd' and letter ~= 'w')
-        or sub(raw, 2, 17) ~= pack('>d', tonumber(ARGV[nextArg])) .. owner then
+        or headOwner ~= owner or seq ~= tonumber(ARGV[nextArg]) then
         -- Offered or returned before, to be passed on, or no head of the caller's.
         isFree = false
       elseif flags % 2 == 1 then
@@ -100,15 +106,12 @@ if isQuick then
         end
       end
       if raw and isFree then
-        local seq = unpackAs('>d', raw, 2)
         -- A fence that was not confirmed in this era holds nothing.
-        if sub(raw, 26, 33) == sub(eraAndBatch, 1, 8) then
-          result = format('%d,%d', seq - base, unpackAs('>d', raw, 18) - base)
-        else
-          result = format('%d', seq - base)
-        end
+        if givenIn ~= eraText then result = format('%d', seq - base)
+        elseif fence == seq + 1 then result = '.'
+        else result = format('%d,%d', seq - base, fence - base) end
         total = total - 1
-        if sub(raw, 34, 41) == batch then fresh = fresh - 1 end
+        if givenBatch == batch then fresh = fresh - 1 end
         if flags > 1 then goneBodies[#goneBodies + 1] = sub(raw, 2, 9) end
         if flags > 11 then
           local name = #key .. ':' .. key .. sub(raw, 70)
@@ -123,14 +126,14 @@ if isQuick then
             newlyFinished[#newlyFinished + 1] = number .. name
           end
         end
-        raws[key], changedRaws[key] = false, true
+        raws[key], changedRaws[key], hasFreed = false, true, true
         if behind and behind[1] then
           local member, at = behind[1], behind.at
           call('ZREM', KEY.waiting, member)
           stampAt = stampAt + 1
           last = stampAt
           raws[key] = pack('>Bc0dc0', string.byte(member, at + 25) + (behind[2] and 1 or 0), sub(member, at + 1, at + 16),
-            stampAt, sub(eraAndBatch, 1, 8)) .. sub(member, at + 17, at + 24) .. sub(member, at + 26)
+            stampAt, eraText) .. sub(member, at + 17, at + 24) .. sub(member, at + 26)
           local seq = unpackAs('>d', member, at + 1)
           if nextRow then
             pushes[#pushes + 1] = (unpackAs('>I4c0', nextRow, 3))
@@ -168,22 +171,21 @@ if isQuick then
       elseif isFree then
         if found then remembered = remembered - 1 end
         if name then ids[name], changedIds[name] = '', true end
-        local seq = pack('>d', stampAt + 1)
         local message, own = '', 0
         if letter == 'a' or letter == 'm' then
           own = name and 12 or 4
           message = pack('>ddd', 1, tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])) .. text
-          newBodies[#newBodies + 1] = seq
+          newBodies[#newBodies + 1] = pack('>d', stampAt + 1)
           newBodies[#newBodies + 1] = ARGV[at]
         end
         if not raw then
-          raws[key] = pack('>Bc0c0dc0', own, seq, owner, stampAt + 2, eraAndBatch) .. message
+          raws[key] = pack('>Bdc0dc0', own, stampAt + 1, owner, stampAt + 2, eraAndBatch) .. message
           changedRaws[key] = true
           result = stampAt == lastTold and '+' or format('%d,%d', stampAt + 1 - base, stampAt + 2 - base)
           stampAt = stampAt + 2
         else
           members[#members + 1] = 0
-          members[#members + 1] = #key .. ':' .. key .. seq .. owner .. batch .. string.char(own) .. message
+          members[#members + 1] = #key .. ':' .. key .. pack('>dc0c0B', stampAt + 1, owner, batch, own) .. message
           if flags % 2 == 0 then
             raws[key] = string.char(flags + 1) .. sub(raw, 2)
             changedRaws[key] = true
@@ -210,6 +212,7 @@ if isQuick then
 end
 
 if isDone then
+  if frees and not hasFreed then call('HDEL', KEY.mesh, '-') end
   answer = { format('applied %.0f %.0f %d 0 0 ', era, base, #quickGrants) .. table.concat(results, ' ') }
   for index, grant in ipairs(quickGrants) do
     answer[2 * index] = format('%.0f %.0f', grant.seq, grant.fence)

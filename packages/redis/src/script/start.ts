@@ -36,13 +36,16 @@ end
 -- Whose data this is: asked of the server itself, unless the client says that it may not be asked.
 local run = ARGV[2]
 if run == '' then
-  -- The process, and the history of its data: REPLICAOF gives a process the data of another one. Both at once is
-  -- cheaper; Redis 6.2 answers for one section only.
-  local info = redis.pcall('INFO', 'server', 'replication')
-  if type(info) ~= 'string' then info = call('INFO', 'server') .. call('INFO', 'replication') end
-  local at = string.find(info, 'run_id:', 1, true)
-  local historyAt = string.find(info, 'master_replid:', at, true)
-  run = sub(info, at + 7, at + 46) .. (historyAt and sub(info, historyAt + 14, historyAt + 53) or '')
+  -- A primary takes a new id when its process starts, when it is promoted, and when REPLICAOF gave it other data. Where a
+  -- service shows none, the process has to do.
+  local info = call('INFO', 'replication')
+  local _, at = string.find(info, 'master_replid:', 1, true)
+  run = at and sub(info, at + 1, at + 40) or ''
+  if not string.find(run, '[1-9a-f]') then
+    info = call('INFO', 'server')
+    _, at = string.find(info, 'run_id:', 1, true)
+    run = at and sub(info, at + 1, at + 40) or ''
+  end
 elseif sub(run, 1, 1) == '=' and storedRun then run = storedRun
 else run = sub(run, 2) end
 
@@ -52,6 +55,10 @@ local changedIds = {}
 local meshSet, meshGone, pushes, answer = {}, {}, {}, nil
 -- What the caller is granted beyond the results of its operations.
 local quickGrants = {}
+
+-- Whether all of the batch makes room: it has to go through where memory is full. A server whose memory is full refuses a
+-- script its first write if that could need more, and none after one that could not.
+local frees = step == 'apply' and not string.find(ARGV[8], '[^dbpwDBPWx]')
 
 local function callMany(command, key, list)
   for from = 1, #list, 4000 do
@@ -73,7 +80,9 @@ local function writeFields(key, changed, valueOf)
       gone[#gone + 1] = name
     end
   end
+  -- Where all of the batch makes room, that comes first: see quick.ts.
+  if frees and #gone > 0 then callMany('HDEL', key, gone) end
   if #set > 0 then callMany('HSET', key, set) end
-  if #gone > 0 then callMany('HDEL', key, gone) end
+  if not frees and #gone > 0 then callMany('HDEL', key, gone) end
 end
 `;

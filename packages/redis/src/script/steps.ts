@@ -454,9 +454,8 @@ end
 -- ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 if step ~= 'join' then R.readRow(tonumber(ARGV[5]), known[3], known[4]) end
--- A server whose memory is full refuses a script its first write if that could need more, and none after one that could
--- not: heartbeats go on there, and nothing that is held is lost.
-if step == 'beat' or step == 'leave' then call('HDEL', KEY.mesh, '-') end
+-- Heartbeats go on where memory is full, and nothing that is held is lost.
+if step == 'beat' or step == 'leave' or frees then call('HDEL', KEY.mesh, '-') end
 R.begin()
 if step == 'apply' then R.apply()
 elseif step == 'beat' then R.beat()
