@@ -47,10 +47,16 @@ export interface Checked {
 export async function check(link: Link, { migrates, schema, where }: CheckOptions): Promise<Checked> {
   const server = await ask(link);
   if (server.version < OLDEST) {
-    throw new ServerUnfitError('version', `${where} is PostgreSQL ${Math.floor(server.version / 10_000)}. Expected 13 or later.`);
+    throw new ServerUnfitError(
+      'version',
+      `${where} is PostgreSQL ${Math.floor(server.version / 10_000)}. Expected 13 or later.`,
+    );
   }
   if (server.isStandby) {
-    throw new ServerUnfitError('standby', `${where} is a standby, which takes no writes. Name the primary, or an address that follows it.`);
+    throw new ServerUnfitError(
+      'standby',
+      `${where} is a standby, which takes no writes. Name the primary, or an address that follows it.`,
+    );
   }
   if (server.isReadOnly) {
     throw new ServerUnfitError(
@@ -118,7 +124,10 @@ function findings(where: string, { fsync, isolation, user }: Server): Finding[] 
     });
   }
   if (fsync === 'off') {
-    found.push({ code: 'fsync', message: `On ${where} fsync is off: a crash of the host may destroy all that is kept. Switch it on.` });
+    found.push({
+      code: 'fsync',
+      message: `On ${where} fsync is off: a crash of the host may destroy all that is kept. Switch it on.`,
+    });
   }
   return found;
 }

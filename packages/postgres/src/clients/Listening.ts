@@ -1,5 +1,5 @@
-import { BackOff } from './BackOff.js';
 import { quoted } from '../quoting.js';
+import { BackOff } from './BackOff.js';
 import { judge } from './failures.js';
 import type { Dialer, DialSettings, Link } from './link.js';
 import { within } from './within.js';
@@ -28,7 +28,8 @@ export class Listening {
 
   /** @throws CoordinationUnavailableError, or what the server said */
   async listen(name: string, onPayload: Channel['onPayload'], onGap: () => void): Promise<() => Promise<void>> {
-    if (Buffer.byteLength(name) > LONGEST_NAME) throw new RangeError(`a channel's name has more than ${LONGEST_NAME} bytes`);
+    if (Buffer.byteLength(name) > LONGEST_NAME)
+      throw new RangeError(`a channel's name has more than ${LONGEST_NAME} bytes`);
     const former = this.#channels.get(name);
     // Whoever listens again hears nothing any more: the connection is dead, whatever the library believes.
     if (former !== undefined) this.#drop();

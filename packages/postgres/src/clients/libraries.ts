@@ -1,7 +1,7 @@
 import { ConfigError } from '@botmesh/core/spi';
 import type { Dialer, DialSettings } from './link.js';
 import { type PgClientClass, type PgConfig, PgDialer } from './pg.js';
-import { type Postgres, type PostgresOptions, PostgresJsDialer } from './postgres-js.js';
+import { type Postgres, PostgresJsDialer, type PostgresOptions } from './postgres-js.js';
 import { checkUrl } from './url.js';
 
 /** What a library is for this package: a way to connect by URL. */
@@ -63,7 +63,12 @@ export async function dialerOf(client: unknown, settings: DialSettings): Promise
 }
 
 export type Recognised =
-  | { readonly library: 'pg'; readonly kind: 'pool' | 'client'; readonly Client: PgClientClass; readonly config: PgConfig }
+  | {
+      readonly library: 'pg';
+      readonly kind: 'pool' | 'client';
+      readonly Client: PgClientClass;
+      readonly config: PgConfig;
+    }
   | { readonly library: 'postgres'; readonly kind: 'sql'; readonly options: PostgresOptions };
 
 /** @throws ConfigError when it is none of the instances that are known */
@@ -84,7 +89,9 @@ export function recognise(client: unknown): Recognised {
     const own = client.constructor as PgClientClass;
     return { library: 'pg', kind: 'client', Client: own, config: configOf(client, connectionParameters) };
   }
-  throw notKnown(client.constructor?.name === 'Object' ? 'an object that is no client' : `a ${client.constructor?.name}`);
+  throw notKnown(
+    client.constructor?.name === 'Object' ? 'an object that is no client' : `a ${client.constructor?.name}`,
+  );
 }
 
 /** What pg hides from printing is left out by a copy as well. */

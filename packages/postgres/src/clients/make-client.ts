@@ -35,12 +35,15 @@ export function makeClient(options: ClientOptions, library?: Library): PostgresC
   const { listenUrl, migrate: migrates = true, wakeUp = 'listen' } = options;
   const schema = checkSchema(options.schema);
   if (wakeUp !== 'listen' && wakeUp !== 'poll') {
-    throw new ConfigError(`wakeUp is ${typeof wakeUp === 'string' ? `'${wakeUp}'` : typeof wakeUp}. Expected 'listen' or 'poll'.`);
+    throw new ConfigError(
+      `wakeUp is ${typeof wakeUp === 'string' ? `'${wakeUp}'` : typeof wakeUp}. Expected 'listen' or 'poll'.`,
+    );
   }
   if (typeof migrates !== 'boolean') throw new ConfigError(`migrate is ${typeof migrates}. Expected true or false.`);
   if (listenUrl !== undefined) {
     checkUrl('listenUrl', listenUrl);
-    if (wakeUp === 'poll') throw new ConfigError("listenUrl is given, and wakeUp is 'poll', which listens nowhere. Leave one out.");
+    if (wakeUp === 'poll')
+      throw new ConfigError("listenUrl is given, and wakeUp is 'poll', which listens nowhere. Leave one out.");
   }
   return new OwnConnections({ ...options, schema, migrate: migrates, wakeUp }, library);
 }
@@ -161,7 +164,8 @@ class OwnConnections implements PostgresClient {
     const settings = { connectTimeoutMs, timeoutMs };
     const name = client === undefined ? this.#library?.name : recognise(client).library;
     const { findLibrary } = await import('./libraries.js');
-    const library = name === this.#library?.name && this.#library !== undefined ? this.#library : await findLibrary(name);
+    const library =
+      name === this.#library?.name && this.#library !== undefined ? this.#library : await findLibrary(name);
     return library.dialer(listenUrl, settings);
   }
 
@@ -172,7 +176,11 @@ class OwnConnections implements PostgresClient {
     const hears = new Promise<void>((resolve) => {
       heard = resolve;
     });
-    const off = await listening.listen(channel, () => heard(), () => {});
+    const off = await listening.listen(
+      channel,
+      () => heard(),
+      () => {},
+    );
     const { connectTimeoutMs } = this.#options;
     try {
       const limitMs = connectTimeoutMs / 4;

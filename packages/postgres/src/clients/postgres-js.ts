@@ -44,7 +44,9 @@ export class PostgresJsDialer implements Dialer {
     this.#settings = settings;
     const { database, host, path, port } = options;
     const places = path ? [path] : host.map((name, at) => `${name}:${port[at] ?? port[0]}`);
-    this.where = path ? `${path} ${database}` : shownPlace(places.join(',').replace(/:\d+$/, ''), port.at(-1)!, database);
+    this.where = path
+      ? `${path} ${database}`
+      : shownPlace(places.join(',').replace(/:\d+$/, ''), port.at(-1)!, database);
   }
 
   /** Of several hosts, the first that takes it. */

@@ -48,7 +48,8 @@ const SIGNS: readonly Sign[] = [
   {
     sign: /^28|SCRAM|SASL|password must be a string|(?:password|auth\w*) failed|no such user/i,
     reason: 'login',
-    explain: (where) => `${where} refuses the user or password, or wants one. Check both, and pg_hba.conf for the host.`,
+    explain: (where) =>
+      `${where} refuses the user or password, or wants one. Check both, and pg_hba.conf for the host.`,
   },
   {
     sign: /^3D000|no such database/,
@@ -58,7 +59,8 @@ const SIGNS: readonly Sign[] = [
   {
     sign: /self[- ]signed certificate|unable to (?:get|verify)|certificate has expired|does not match certificate|altname/i,
     reason: 'certificate',
-    explain: (where) => `The certificate of ${where} is not trusted. Pass a client with ssl: { ca }, the authority that signed it.`,
+    explain: (where) =>
+      `The certificate of ${where} is not trusted. Pass a client with ssl: { ca }, the authority that signed it.`,
   },
   {
     sign: /does not support SSL|wrong version number|packet length too long/i,

@@ -8,7 +8,8 @@ const EXPECTED = 'Expected postgres://[user[:password]@]host[:port]/database[?ss
  * @throws ConfigError naming the part that is wrong, and never the password
  */
 export function checkUrl(name: string, text: unknown): string {
-  if (typeof text !== 'string') throw new ConfigError(`${name} is ${text === null ? 'null' : typeof text}. ${EXPECTED}.`);
+  if (typeof text !== 'string')
+    throw new ConfigError(`${name} is ${text === null ? 'null' : typeof text}. ${EXPECTED}.`);
   const { protocol } = parsed(name, text);
   if (protocol === 'postgres:' || protocol === 'postgresql:') return text;
   throw new ConfigError(`${name} has the scheme '${protocol}//'. ${EXPECTED}.`);
@@ -28,6 +29,8 @@ function parsed(name: string, text: string): URL {
     return url;
   } catch {
     // The cause would show the text, and with it the password.
-    throw new ConfigError(`${name} is a string of ${text.length} characters that is no URL. ${EXPECTED}. Write odd characters with encodeURIComponent.`);
+    throw new ConfigError(
+      `${name} is a string of ${text.length} characters that is no URL. ${EXPECTED}. Write odd characters with encodeURIComponent.`,
+    );
   }
 }
