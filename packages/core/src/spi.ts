@@ -47,5 +47,5 @@ export {
 } from './errors.js';
 export type { IncomingMessage, Intake, Provider, Reply, SendContext } from './providers/provider.js';
 export { checkStateKey, checkStateWrite } from './state/arguments.js';
-export type { StateStore, StoredState } from './state/state-store.js';
+export type { StateStore, StoredState, TransactionalStateStore, TurnTransaction } from './state/state-store.js';
 export { type Clock, systemClock, type Timer } from './time/clock.js';

@@ -6,7 +6,7 @@ import { sql } from './script.js';
 import { newestVersion, refuseNewer, versionIn } from './version.js';
 
 /** Older ones lack what is used, and get no security updates any more. */
-const OLDEST = 130_000;
+const OLDEST = 140_000;
 
 interface Server {
   readonly version: number;
@@ -49,7 +49,7 @@ export async function check(link: Link, { migrates, schema, where }: CheckOption
   if (server.version < OLDEST) {
     throw new ServerUnfitError(
       'version',
-      `${where} is PostgreSQL ${Math.floor(server.version / 10_000)}. Expected 13 or later.`,
+      `${where} is PostgreSQL ${Math.floor(server.version / 10_000)}. Expected 14 or later.`,
     );
   }
   if (server.isStandby) {

@@ -36,16 +36,10 @@ export class Calls {
   /** The first connection. Rejects with whatever came of it; then nothing is open. */
   async open(): Promise<void> {
     const life = ++this.#life;
-    let isEnded = false;
-    const link: Link = await this.#dialer.dial({
-      onEnd: () => {
-        isEnded = true;
-        if (link !== undefined) this.#ended(link);
-      },
-    });
-    if (isEnded || life !== this.#life) {
+    const link = await this.#fresh();
+    if (life !== this.#life) {
       link.destroy();
-      throw new Error('the connection broke while it was made');
+      throw new Error('the connection was closed while it was made');
     }
     this.#isClosed = false;
     this.#sweep ??= setInterval(() => this.#dropIdle(), IDLE_MS / 2).unref();
@@ -141,21 +135,11 @@ export class Calls {
   async #dial(): Promise<void> {
     const life = this.#life;
     this.#dialing += 1;
-    let link: Link | undefined;
-    let isEnded = false;
     try {
-      link = await this.#dialer.dial({
-        onEnd: () => {
-          isEnded = true;
-          if (link !== undefined) this.#ended(link);
-        },
-      });
-      this.#dialing -= 1;
-      if (life !== this.#life) link.destroy();
-      else if (isEnded) throw new Error('the connection broke while it was made');
-      else this.#free(link);
+      const link = await this.#fresh().finally(() => (this.#dialing -= 1));
+      if (life === this.#life) this.#free(link);
+      else link.destroy();
     } catch (error) {
-      if (link === undefined) this.#dialing -= 1;
       if (life !== this.#life) return;
       this.#calmUntilMs = performance.now() + CALM_MS;
       // Where others are at work, who waits may still get one of them.
@@ -163,6 +147,22 @@ export class Calls {
       for (const waiter of this.#waiting.splice(0)) waiter.fail(error);
     }
     if (life === this.#life) this.#grow();
+  }
+
+  /** One that drops out by itself when it ends. */
+  async #fresh(): Promise<Link> {
+    // It may end before the promise of it is heard here.
+    let link: Link | undefined;
+    let isEnded = false;
+    link = await this.#dialer.dial({
+      onEnd: () => {
+        isEnded = true;
+        if (link !== undefined) this.#ended(link);
+      },
+    });
+    if (!isEnded) return link;
+    link.destroy();
+    throw new Error('the connection broke while it was made');
   }
 
   #ended(link: Link): void {

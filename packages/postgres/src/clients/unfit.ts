@@ -63,7 +63,7 @@ const SIGNS: readonly Sign[] = [
       `The certificate of ${where} is not trusted. Pass a client with ssl: { ca }, the authority that signed it.`,
   },
   {
-    sign: /does not support SSL|wrong version number|packet length too long/i,
+    sign: /does not support SSL|before secure TLS connection|wrong version number|packet length too long/i,
     reason: 'certificate',
     explain: (where) => `${where} does not speak TLS. Leave sslmode out, or switch ssl on there.`,
   },
