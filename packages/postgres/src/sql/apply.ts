@@ -261,7 +261,7 @@ begin
         where q.place >= u.next and q.seq > base and not q.is_message;
     end if;
     update @.chat c set seq = u.seq, owner = u.owner, fence = u.fence, era = u.era, batch = u.batch,
-        is_message = u.is_message, offered = false, more = u.more
+        is_message = u.is_message, offered = u.offered, more = u.more
       from unnest(lines) u where u.is_changed and u.is_stored and c.mesh = s.mesh and c.key = u.key;
     if has_new then
       insert into @.chat (mesh, key, seq, owner, fence, era, batch, is_message, offered, more)
