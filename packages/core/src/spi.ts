@@ -71,5 +71,5 @@ export type { IncomingMessage, Intake, Lead, Provider, Reply, SendContext } from
 export { isHmac, isSameSecret } from './providers/signature.js';
 export { answer, type CallRules, readCall, readJson, takeAll } from './providers/webhook-call.js';
 export { checkStateKey, checkStateWrite } from './state/arguments.js';
-export type { StateStore, StoredState } from './state/state-store.js';
+export type { StateStore, StoredState, TransactionalStateStore, TurnTransaction } from './state/state-store.js';
 export { type Clock, systemClock, type Timer } from './time/clock.js';

@@ -1,1 +1,3 @@
-export {};
+export { type MigrateOptions, migrate } from './migrate.js';
+export { PostgresStateStore, type PostgresStateStoreOptions } from './PostgresStateStore.js';
+export { type SqlOptions, sql } from './script.js';

@@ -184,6 +184,34 @@ export class Context<S extends object = ChatState, U extends object = ChatState,
   }
 
   /**
+   * Runs `act` in a transaction of the database that keeps the state, and commits in one step what `act` wrote there,
+   * `ctx.state` as it is then, and that the message is handled. So it is all done once, or not at all: a replica that
+   * dies before the commit leaves nothing, and the message is handled again; one that dies after it leaves a message that is
+   * not handled again. Refused, and taken back, when the turn is no longer held at the commit.
+   *
+   * `act` gets what the database's library gives in a transaction: with pg its client, with postgres its `sql`. It may not
+   * end the transaction itself. What it throws takes everything back, and is thrown on.
+   *
+   * Replies asked for until `act` has ended leave before the commit. What the handler does after the commit is done at most
+   * once, and what it throws then is told to `onError` only. What is kept under held keys is saved afterwards, as ever. Once
+   * for a message.
+   *
+   * @throws LeaseLostError or StaleFenceError when the turn was lost
+   * @throws ConfigError where turns and state are not in one database that can do it
+   * @throws CoordinationUnavailableError when the database does not answer; the next attempt knows what came of it
+   */
+  async transaction<T, Sql = unknown>(act: (sql: Sql) => T | PromiseLike<T>): Promise<T> {
+    if (this.#holding === undefined) throw new BadInputError('ctx.transaction(): a hook has none.');
+    if (typeof act !== 'function') {
+      throw new BadInputError(`ctx.transaction(): expected a function, found ${typeof act}.`);
+    }
+    return this.#attempt.transaction(
+      async (sql) => act(sql as Sql),
+      () => this.#holds?.assertHeld(),
+    );
+  }
+
+  /**
    * Sends a reply to the chat, after those before it. Rejects with LeaseLostError, and sends nothing, once the turn is
    * lost; with the provider's error when it cannot deliver. An error of a reply that nobody awaits fails the message.
    */

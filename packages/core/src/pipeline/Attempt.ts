@@ -1,4 +1,5 @@
 import type { ChatTurn } from '../coordination/types.js';
+import { BadInputError } from '../errors.js';
 import type { Message } from './envelope.js';
 import { type Lane, Outbox } from './outbox.js';
 import type { Session } from './Session.js';
@@ -18,6 +19,7 @@ export class Attempt {
   #outbox: Outbox | undefined;
   #steering: Steering | undefined;
   #isClosed = false;
+  #transaction: Promise<unknown> | undefined;
   #hasFailed = false;
   #ended: Error | undefined;
   /** What late replies reject with; undefined for the common error. */
@@ -80,6 +82,32 @@ export class Attempt {
     return this.#outbox === undefined || this.#outbox.isClear ? undefined : this.#outbox.flush();
   }
 
+  /**
+   * Ends the message in one transaction with what `act` writes. `assertFit` throws when it may no longer commit. The
+   * replies so far leave before.
+   */
+  transaction<T>(act: (sql: unknown) => Promise<T>, assertFit: () => void): Promise<T> {
+    if (this.#transaction !== undefined) {
+      throw new BadInputError(
+        'ctx.transaction(): one is all there is for a message, and it has had it. Put everything into one.',
+      );
+    }
+    const running = this.#way.transact(act, async () => {
+      await this.flush();
+      if (this.#ended !== undefined) throw this.#ended;
+      assertFit();
+    });
+    this.#transaction = running;
+    // A forgotten await fails the message, not the process.
+    running.catch(() => {});
+    return running;
+  }
+
+  /** The transaction, if its handlers began one. */
+  get transacting(): Promise<unknown> | undefined {
+    return this.#transaction;
+  }
+
   /** What its handlers sent. */
   get sends(): readonly SendRecord[] {
     return this.#outbox?.log ?? [];
@@ -113,6 +141,8 @@ export class Attempt {
 export interface Way extends Lane {
   readonly isLocal: boolean;
   progress(note: string): void;
+  /** `ready` is waited for before the commit, and prevents it by throwing. */
+  transact<T>(act: (sql: unknown) => Promise<T>, ready: () => Promise<void>): Promise<T>;
 }
 
 /** Until the returned function is called: a turn may see many attempts. */

@@ -1,5 +1,5 @@
 import type { StateRules } from '../state/StateRules.js';
-import type { StateStore, StoredState } from '../state/state-store.js';
+import type { StateStore, StoredState, TransactionalStateStore } from '../state/state-store.js';
 import { SESSION_VERSION } from './Session.js';
 
 interface Session {
@@ -41,10 +41,28 @@ export class RuledStore implements StateStore {
   }
 
   async save(chat: string, value: unknown, fence: number): Promise<void> {
-    const { version } = this.#rules;
     if (this.#rules.isPlain) return this.#store.save(chat, value, fence);
+    await this.#store.save(chat, await this.#checked(value), fence);
+  }
+
+  /** Undefined where the store has no transactions. */
+  get transaction(): TransactionalStateStore['transaction'] | undefined {
+    const store = this.#store as Partial<TransactionalStateStore>;
+    if (typeof store.transaction !== 'function') return undefined;
+    return (work) =>
+      (store as TransactionalStateStore).transaction({
+        ...work,
+        saved: async () => {
+          const { key, value } = await work.saved();
+          return { key, value: this.#rules.isPlain ? value : await this.#checked(value) };
+        },
+      });
+  }
+
+  async #checked(value: unknown): Promise<unknown> {
+    const { version } = this.#rules;
     const session = value as Session;
     await this.#rules.check(session.data);
-    await this.#store.save(chat, version === 0 ? session : { ...session, version }, fence);
+    return version === 0 ? session : { ...session, version };
   }
 }

@@ -32,7 +32,7 @@ interface Stored {
 /** What is kept of a chat between messages: the handlers' state, and the place in a flow. Lives for one attempt. */
 export class Session {
   flow: FlowPosition | undefined;
-  readonly #loaded: Stored | undefined;
+  #loaded: Stored | undefined;
   #data: Data;
   /** The data as loaded, in JSON; undefined until somebody asks for the data. */
   #before: string | undefined;
@@ -103,14 +103,40 @@ export class Session {
    * @throws BadInputError when it is not plain JSON data; nothing is written
    */
   save(store: StateStore, chat: string, fence: number, by: number, also: readonly number[]): Promise<void> | undefined {
-    // Also when the JSON is the same: it is what a function or a symbol leaves no trace in.
-    if (this.#before !== undefined) refuse(notPlain(this.#data, 'ctx.state'));
+    this.#refuseOdd();
     const isChanged = this.#before !== undefined && toJson(this.#data) !== this.#before;
     if (!isChanged && !this.#isTouched && this.flow === this.#loaded?.flow) return undefined;
+    return store.save(chat, this.#stored(by, also), fence);
+  }
+
+  /**
+   * What `save` would save, changed or not, for who saves it in another way. Once that is done, `landed` says so.
+   *
+   * @throws BadInputError when it is not plain JSON data
+   */
+  draft(by: number, also: readonly number[]): { readonly value: unknown; readonly landed: () => void } {
+    this.#refuseOdd();
+    // What the handlers change from now on is not in it.
+    const value = JSON.parse(toJson(this.#stored(by, also) as unknown as Data)) as Stored;
+    return {
+      value,
+      landed: () => {
+        this.#loaded = { ...value, flow: this.flow };
+        this.#before = toJson(value.data);
+        this.#isTouched = false;
+      },
+    };
+  }
+
+  /** Also when the JSON is the same: it is what a function or a symbol leaves no trace in. */
+  #refuseOdd(): void {
+    if (this.#before !== undefined) refuse(notPlain(this.#data, 'ctx.state'));
     if (this.flow !== this.#loaded?.flow) refuse(notPlain(this.flow?.state ?? {}, 'c.state'));
+  }
+
+  #stored(by: number, also: readonly number[]): Stored {
     const others = also.length === 0 ? undefined : also;
-    const stored: Stored = { v: SESSION_VERSION, by, also: others, data: this.#data, flow: this.flow };
-    return store.save(chat, stored, fence);
+    return { v: SESSION_VERSION, by, also: others, data: this.#data, flow: this.flow };
   }
 }
 

@@ -1,6 +1,7 @@
 import type { MailTurn } from '../coordination/types.js';
 import {
   CancelledError,
+  ConfigError,
   CoordinationUnavailableError,
   LeaseLostError,
   LifecycleError,
@@ -10,7 +11,7 @@ import {
   TurnLimitError,
 } from '../errors.js';
 import type { Provider, Reply } from '../providers/provider.js';
-import type { StoredState } from '../state/state-store.js';
+import type { StoredState, TransactionalStateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import { Attempt, type Way } from './Attempt.js';
 import { type Behind, lookBehind, modesOf } from './behind.js';
@@ -250,6 +251,36 @@ export class MessageTurn implements Way, Hearer {
     this.#setup.progressed({ chat: this.#message!.chat, id: this.#message!.id, seq: this.mark, note });
   }
 
+  async transact<T>(act: (sql: unknown) => Promise<T>, ready: () => Promise<void>): Promise<T> {
+    if (this.#setup.isLocal) {
+      throw new CoordinationUnavailableError('unavailable', 'ctx.transaction(): the backend is away.');
+    }
+    const store = this.#setup.store as Partial<TransactionalStateStore>;
+    if (store.transaction === undefined || this.#setup.mail === undefined) {
+      throw new ConfigError(
+        'ctx.transaction(): the state of this bot is not in a database beside its turns. Use a coordinator and a state store that can: PostgresCoordinator and PostgresStateStore of @botmesh/postgres, on one database.',
+      );
+    }
+    const turn = this.#turn!;
+    const session = this.#session!;
+    const { chat } = this.#message!;
+    turn.assertHeld();
+    let landed = (): void => {};
+    const result = await (store as TransactionalStateStore).transaction({
+      turn: { key: turn.key, seq: this.mark, fence: turn.fence },
+      run: act,
+      saved: async () => {
+        await ready();
+        turn.assertHeld();
+        const draft = session.draft(this.mark, seqsOf(this.#also));
+        landed = draft.landed;
+        return { key: chat, value: draft.value };
+      },
+    });
+    landed();
+    return result;
+  }
+
   /** The only place where the state changes. */
   #to(next: TurnState): void {
     if (!NEXT[this.#state].includes(next)) throw new Error(`a message turn went from ${this.#state} to ${next}`);
@@ -314,7 +345,8 @@ export class MessageTurn implements Way, Hearer {
     const rule = ruleOf(this.#setup.rules, message);
     const bound = session.boundBy(this.mark);
     // A retry may not mix what an earlier attempt has replied to with what it never saw.
-    if (bound !== undefined && !this.#wasInterrupted) {
+    // Nor may what was handled, and is on record as that, take along what came later.
+    if (bound !== undefined && (!this.#wasInterrupted || session.savedBy === this.mark)) {
       const behind = await this.#look(turn);
       this.#also = behind.filter(({ seq }) => bound.includes(seq));
       return this.#begin();
@@ -466,9 +498,14 @@ export class MessageTurn implements Way, Hearer {
 
   // ── Ending ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  // These three are no async functions: what is not needed is not waited for, and most messages need only the release.
+  // These four are no async functions: what is not needed is not waited for, and most messages need only the release.
 
   #settle(attempt: Attempt): Promise<void> {
+    const { transacting } = attempt;
+    return transacting === undefined ? this.#flush(attempt) : transacting.then(() => this.#flush(attempt));
+  }
+
+  #flush(attempt: Attempt): Promise<void> {
     const flushed = attempt.flush();
     return flushed === undefined ? this.#save(attempt) : flushed.then(() => this.#save(attempt));
   }

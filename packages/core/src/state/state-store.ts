@@ -25,3 +25,26 @@ export interface StateStore {
   /** Forgets the value and its fence, for those who clean up. The Bot never calls it. */
   delete?(key: string): Promise<void>;
 }
+
+/** What is to be one transaction: what a handler writes to its own tables, and the end of its message. */
+export interface TurnTransaction<T> {
+  /** The turn, by the ticket that holds the key: it must be held at the moment of the commit. */
+  readonly turn: { readonly key: string; readonly seq: number; readonly fence: number };
+  /** The handler's part, given the database's own client in the transaction. What it throws takes everything back. */
+  run(sql: unknown): Promise<T>;
+  /** Asked for once `run` has resolved: what to save, and under which key. What it throws takes everything back. */
+  saved(): Promise<{ readonly key: string; readonly value: unknown }>;
+}
+
+/** A state store beside which a handler can write, in the same transaction: see `ctx.transaction`. */
+export interface TransactionalStateStore extends StateStore {
+  /**
+   * Runs both parts and commits: all of it is there afterwards, or nothing. Refused, at the commit itself, when the turn is
+   * no longer held.
+   *
+   * @throws LeaseLostError or StaleFenceError when the turn is over; nothing is written
+   * @throws ConfigError when the turns of this mesh are not in the store's database
+   * @throws CoordinationUnavailableError when the database does not answer: what came of it is not known
+   */
+  transaction<T>(work: TurnTransaction<T>): Promise<T>;
+}

@@ -1,0 +1,133 @@
+import { stateOf } from './clients/failures.js';
+import type { Link } from './clients/link.js';
+import { ServerUnfitError } from './clients/unfit.js';
+import { quoted } from './quoting.js';
+import { sql } from './script.js';
+import { newestVersion, refuseNewer, versionIn } from './version.js';
+
+/** Older ones lack what is used, and get no security updates any more. */
+const OLDEST = 140_000;
+
+interface Server {
+  readonly version: number;
+  readonly isStandby: boolean;
+  readonly isReadOnly: boolean;
+  readonly isolation: string;
+  readonly user: string;
+  readonly fsync: string;
+}
+
+export interface Finding {
+  /**
+   * - `isolation`: transactions begin stricter than READ COMMITTED, which costs round trips
+   * - `fsync`: a crash of the host may destroy the database
+   */
+  readonly code: 'isolation' | 'fsync';
+  readonly message: string;
+}
+
+export interface CheckOptions {
+  readonly where: string;
+  readonly schema: string;
+  /** Whether the schema may be set up here. */
+  readonly migrates: boolean;
+}
+
+export interface Checked {
+  readonly findings: readonly Finding[];
+  /** Whether each statement has to be begun as READ COMMITTED. */
+  readonly isStrict: boolean;
+}
+
+/**
+ * Looks whether the server and the schema are fit, and sets the schema up where that is wanted.
+ *
+ * @throws ServerUnfitError that says what to change; what the server said else
+ */
+export async function check(link: Link, { migrates, schema, where }: CheckOptions): Promise<Checked> {
+  const server = await ask(link);
+  if (server.version < OLDEST) {
+    throw new ServerUnfitError(
+      'version',
+      `${where} is PostgreSQL ${Math.floor(server.version / 10_000)}. Expected 14 or later.`,
+    );
+  }
+  if (server.isStandby) {
+    throw new ServerUnfitError(
+      'standby',
+      `${where} is a standby, which takes no writes. Name the primary, or an address that follows it.`,
+    );
+  }
+  if (server.isReadOnly) {
+    throw new ServerUnfitError(
+      'standby',
+      `${where} takes no writes: default_transaction_read_only is on for ${quoted(server.user)} or its database. Switch it off for this role.`,
+    );
+  }
+  await bringUp(link, { migrates, schema, where }, server.user);
+  await checkRights(link, schema, where, server.user);
+  return { findings: findings(where, server), isStrict: server.isolation !== 'read committed' };
+}
+
+async function ask(link: Link): Promise<Server> {
+  const answer = await link.query(`select json_build_object(
+    'version', current_setting('server_version_num')::int, 'isStandby', pg_is_in_recovery(),
+    'isReadOnly', current_setting('transaction_read_only')::bool, 'isolation', current_setting('transaction_isolation'),
+    'user', current_user, 'fsync', current_setting('fsync'))`);
+  return JSON.parse(answer ?? '{}') as Server;
+}
+
+async function bringUp(link: Link, { migrates, schema, where }: CheckOptions, user: string): Promise<void> {
+  const found = await versionIn(link, schema);
+  refuseNewer(where, schema, found);
+  const wanted = newestVersion(schema);
+  if (found === wanted) return;
+  const what =
+    found === 0
+      ? `There is nothing of botmesh in the schema ${quoted(schema)} on ${where}`
+      : `The schema ${quoted(schema)} on ${where} has version ${found}, and this version of @botmesh/postgres needs ${wanted}`;
+  const fix = 'Run migrate() with the url of a role that may, or what sql() prints, before the replicas start';
+  if (!migrates) throw new ServerUnfitError('schema', `${what}, and migrate is false. ${fix}.`);
+  try {
+    await link.query(sql({ schema }));
+  } catch (cause) {
+    if (stateOf(cause) !== '42501') throw cause;
+    throw new ServerUnfitError('schema', `${what}, and ${quoted(user)} may not make it. ${fix}.`, { cause });
+  }
+}
+
+/** A right that is missing would be told of by the first message only. */
+async function checkRights(link: Link, schema: string, where: string, user: string): Promise<void> {
+  const missing = await link.query(
+    `select string_agg(what, ', ') from (
+       select c.relname as what from pg_class c join pg_namespace n on n.oid = c.relnamespace
+       where n.nspname = $1 and c.relkind = 'r' and c.relname <> 'migrations' and not (has_table_privilege(c.oid, 'select')
+         and has_table_privilege(c.oid, 'insert') and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))
+       union all
+       select p.proname || '()' from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+       where n.nspname = $1 and not has_function_privilege(p.oid, 'execute')) missing`,
+    [schema],
+  );
+  if (missing === null) return;
+  throw new ServerUnfitError(
+    'rights',
+    `${quoted(user)} lacks rights in the schema ${quoted(schema)} on ${where}: ${missing}. Run migrate({ role }) or what sql({ role }) prints, as the schema's owner.`,
+  );
+}
+
+function findings(where: string, { fsync, isolation, user }: Server): Finding[] {
+  const found: Finding[] = [];
+  if (isolation !== 'read committed') {
+    found.push({
+      code: 'isolation',
+      message: `On ${where} transactions of ${quoted(user)} begin as ${isolation}: each step takes three round trips instead of one. Set default_transaction_isolation of this role to 'read committed'.`,
+    });
+  }
+  if (fsync === 'off') {
+    found.push({
+      code: 'fsync',
+      message: `On ${where} fsync is off: a crash of the host may destroy all that is kept. Switch it on.`,
+    });
+  }
+  return found;
+}

@@ -1,0 +1,190 @@
+/** One step under way: what it begins with, what may be decided in it, and how it ends. See step.ts of @botmesh/core. */
+import type { SqlFunction } from './functions.js';
+
+export const STEP_TYPE = `
+create type @.step as (
+  mesh integer,
+  -- Milliseconds of the leases; the same for stamps and ids, where the clock cannot be right the latest that is known; the
+  -- least that a stamp may be.
+  now bigint,
+  wall double precision,
+  clock bigint,
+  run text,
+  era bigint,
+  quarantine double precision,
+  format double precision,
+  lease double precision,
+  shards double precision,
+  last bigint,
+  count bigint,
+  forgotten bigint,
+  swept text,
+  -- The caller, once it was found that it may act; 0 before.
+  me bigint,
+  my_beat bigint,
+  my_since bigint,
+  my_adopts boolean,
+  batch bigint,
+  -- Greater fences were given in this step.
+  stamp_before bigint,
+  -- The ticket that is being queued, whose grant is no news; the one that is passed on, which is not for the caller.
+  fresh bigint,
+  passing bigint,
+  -- What an operation came to; 0 for nothing.
+  taken_seq bigint,
+  taken_fence bigint,
+  -- Pieces of JSON.
+  grants text[],
+  adopted text[],
+  adopted_seqs bigint[],
+  parked text[],
+  pushes text[]
+);
+`;
+
+export const STEP_FUNCTIONS: readonly SqlFunction[] = [
+  {
+    // Waits for its turn, and finds out what time it is only then: so times rise from step to step.
+    signature: '@.begin_step(the_namespace text, the_shard integer, sync text, lock_ms text) returns @.step',
+    body: `
+declare
+  s @.step;
+  m @.mesh;
+  us bigint;
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'botmesh: this transaction is %, and a step needs read committed', current_setting('transaction_isolation')
+      using errcode = 'invalid_transaction_state', hint = 'Set default_transaction_isolation of this role to ''read committed''.';
+  end if;
+  perform set_config('lock_timeout', lock_ms, true);
+  if sync <> '' then perform set_config('synchronous_commit', sync, true); end if;
+  select * into m from @.mesh where namespace = the_namespace and shard = the_shard for update;
+  if not found then
+    insert into @.mesh (namespace, shard) values (the_namespace, the_shard) on conflict do nothing;
+    select * into strict m from @.mesh where namespace = the_namespace and shard = the_shard for update;
+  end if;
+  us := @.now_us();
+  s.mesh := m.id;
+  s.now := us / 1000;
+  -- Beyond the year 2112 a clock counts for nothing: stamps have to stay safe integers.
+  s.clock := case when abs(s.now) <= 4503599627370 then s.now * 1000 else 0 end;
+  s.wall := case when abs(s.now) <= 4503599627370 then s.now else m.last / 1000.0 end;
+  s.era := m.era;
+  s.quarantine := m.quarantine;
+  s.format := m.format;
+  s.lease := m.lease;
+  s.shards := m.shards;
+  s.last := m.last;
+  s.count := m.count;
+  s.forgotten := m.forgotten;
+  s.swept := m.swept;
+  s.me := 0;
+  s.batch := 0;
+  s.stamp_before := m.last;
+  s.fresh := 0;
+  s.passing := 0;
+  s.run := @.run();
+  if m.run is distinct from s.run then s := @.start_era(s, s.lease); end if;
+  return s;
+end`,
+  },
+  {
+    // Copied to another server, or put back from a dump, the row is another one: the transaction that wrote it tells.
+    signature: '@.run() returns text',
+    body: `
+declare
+  found_run text;
+begin
+  select id || ' ' || xmin::text into found_run from @.server;
+  if found_run is null then
+    insert into @.server (id) values (gen_random_uuid()::text) on conflict do nothing;
+    select id || ' ' || xmin::text into strict found_run from @.server;
+  end if;
+  return found_run;
+end`,
+  },
+  {
+    // R9: a server that may have lost writes starts a new era, in which nothing is granted for a while.
+    signature: '@.start_era(s @.step, lease_ms double precision) returns @.step',
+    body: `
+begin
+  s.last := greatest(s.last + 1, s.clock);
+  s.era := ('x' || left(encode(sha256(convert_to(s.run || ' ' || s.last, 'UTF8')), 'hex'), 13))::bit(52)::bigint;
+  if s.era = 0 then s.era := 1; end if;
+  s.quarantine := @.quarantine_of(lease_ms);
+  -- While the clock stands behind the last stamp, stamps that were lost would come again.
+  if lease_ms <> 0 then s.last := s.last + floor(s.quarantine * 100)::bigint; end if;
+  update @.replica set since = s.now where mesh = s.mesh;
+  return s;
+end`,
+  },
+  {
+    signature: '@.quarantine_of(lease_ms double precision) returns double precision',
+    body: `
+begin
+  return case when lease_ms = 0 then 'infinity'::double precision else 2 * lease_ms / 3 + lease_ms / 24 end;
+end`,
+  },
+  {
+    signature: '@.note_seen(s @.step, seen bigint) returns @.step',
+    body: `
+begin
+  -- No stamp that was ever given is greater than that.
+  if seen > s.last and seen <= 6755399441055744 then s.last := seen; end if;
+  return s;
+end`,
+  },
+  {
+    signature: '@.finish_step(s @.step) returns void',
+    body: `
+begin
+  update @.mesh set run = s.run, era = s.era, quarantine = s.quarantine, format = s.format, lease = s.lease,
+    shards = s.shards, last = s.last, count = s.count, forgotten = s.forgotten, swept = s.swept
+  where id = s.mesh;
+end`,
+  },
+  {
+    // R2: only a replica whose own heartbeats are unbroken for a whole lease may declare a death.
+    signature: '@.is_over(s @.step, beat bigint) returns boolean',
+    body: `
+begin
+  return s.me <> 0 and s.now - beat > s.lease
+    and s.now - s.my_beat between 0 and s.lease / 3 and s.now - s.my_since >= s.lease;
+end`,
+  },
+  {
+    // The pushes of a step, then its answer.
+    signature: '@.reply(s @.step, answer text) returns text',
+    body: `
+begin
+  return case when s.pushes is null then '' else '[' || array_to_string(s.pushes, ',') || ']' end || e'\\n' || answer;
+end`,
+  },
+  {
+    signature: '@.news(s @.step) returns text',
+    body: `
+begin
+  if s.grants is null and s.adopted is null and s.parked is null then return ''; end if;
+  return '[[' || coalesce(array_to_string(s.grants, ','), '') || '],[' || coalesce(array_to_string(s.adopted, ','), '')
+    || '],[' || coalesce(array_to_string(s.parked, ','), '') || ']]';
+end`,
+  },
+  {
+    // R3: the caller's row if it may act; otherwise why not.
+    signature: '@.admit(inout s @.step, the_epoch bigint, the_instance text, out refusal text, out me @.replica)',
+    body: `
+begin
+  select * into me from @.replica where mesh = s.mesh and epoch = the_epoch;
+  if not found or me.instance <> the_instance then
+    refusal := 'dead';
+  elsif me.replaced then
+    refusal := 'replaced';
+  else
+    s.me := me.epoch;
+    s.my_beat := me.beat;
+    s.my_since := me.since;
+    s.my_adopts := me.adopts;
+  end if;
+end`,
+  },
+];

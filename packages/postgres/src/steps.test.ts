@@ -1,0 +1,24 @@
+import { demandSameAnswers, memoryStoreLab, storeConformance } from '@botmesh/core/testing';
+import { afterAll, describe, test } from 'vitest';
+import { ToldSchema, toldLab } from '../testing/told.js';
+
+describe('step by step on PostgreSQL', async () => {
+  const schema = await ToldSchema.open();
+  const open = toldLab(schema);
+  afterAll(() => schema[Symbol.asyncDispose]());
+
+  const can = ['moveClock', 'restart', 'wipe', 'snapshot'] as const;
+  for (const { title, run } of storeConformance({ name: 'postgres', open, can })) test(title, run);
+
+  const lists = Number(process.env.BOTMESH_LISTS ?? 40);
+  const first = Number(process.env.BOTMESH_SEED ?? 1);
+  test(
+    `${lists} random lists of steps from seed ${first} are answered as the reference answers them`,
+    async () => {
+      for (let seed = first; seed < first + lists; seed++) {
+        await demandSameAnswers({ reference: memoryStoreLab, subject: open, seed, steps: 60 });
+      }
+    },
+    60_000 + lists * 2_000,
+  );
+});

@@ -1,0 +1,203 @@
+import { existsSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { Child, giveAway, run } from './child.js';
+import { freePort } from './ports.js';
+import { postgresFolder } from './programs.js';
+import { until } from './until.js';
+
+export interface TestServerOptions {
+  /** More settings, such as `max_connections = 5`. */
+  config?: readonly string[];
+  /** Lines of pg_hba.conf that come before those that trust everybody. */
+  hba?: readonly string[];
+  environment?: Readonly<Record<string, string>>;
+}
+
+const HOST = '127.0.0.1';
+const ROOM = 512 * 2 ** 20;
+
+/** A disk in memory where there is one with room: nothing here needs to outlive its test. */
+function place(): string {
+  if (!existsSync('/dev/shm')) return tmpdir();
+  const { bavail, bsize } = statfsSync('/dev/shm');
+  return bavail * bsize > ROOM ? '/dev/shm' : tmpdir();
+}
+
+const CONFIG = [
+  `listen_addresses = '${HOST}'`,
+  "unix_socket_directories = ''",
+  'min_wal_size = 2MB',
+  'max_wal_size = 64MB',
+  'shared_buffers = 32MB',
+  'max_connections = 60',
+  'wal_level = replica',
+  'autovacuum_naptime = 1s',
+  'wal_keep_size = 32MB',
+];
+
+/**
+ * A PostgreSQL of one test, on a free loopback port, in a folder that goes with it. Keeps its port over restarts. Its
+ * operator is `postgres`, who needs no password. Use it with `await using`.
+ */
+export class TestServer implements AsyncDisposable {
+  readonly port: number;
+  readonly folder: string;
+  readonly #options: TestServerOptions;
+  #child: Child | undefined;
+  #admin: Client | undefined;
+
+  private constructor(port: number, options: TestServerOptions) {
+    this.#options = options;
+    this.port = port;
+    this.folder = mkdtempSync(join(place(), 'botmesh-postgres-'));
+    giveAway(this.folder);
+  }
+
+  static async start(options: TestServerOptions = {}): Promise<TestServer> {
+    return TestServer.#make(options, (server) => {
+      const settings = ['-E', 'UTF8', '--locale=C.UTF-8', '-A', 'trust', '-U', 'postgres', '--wal-segsize=1'];
+      run([server.#program('initdb'), '-D', server.data, '--no-sync', '--no-instructions', ...settings], server.folder);
+    });
+  }
+
+  static async #make(options: TestServerOptions, fill: (server: TestServer) => void): Promise<TestServer> {
+    const server = new TestServer(await freePort(), options);
+    try {
+      fill(server);
+      server.#configure();
+      await server.start();
+      return server;
+    } catch (error) {
+      await server[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** A standby that follows this server, as an asynchronous one does. */
+  async standby(options: TestServerOptions = {}): Promise<TestServer> {
+    return TestServer.#make(options, (standby) => {
+      const from = ['-d', this.url(), '-D', standby.data, '-R', '-X', 'stream', '-c', 'fast', '--no-sync'];
+      run([this.#program('pg_basebackup'), ...from], standby.folder);
+    });
+  }
+
+  get data(): string {
+    return join(this.folder, 'data');
+  }
+
+  get pid(): number {
+    return this.#running.pid;
+  }
+
+  /** The last it printed. */
+  get log(): string {
+    return this.#child?.said ?? '';
+  }
+
+  get isRunning(): boolean {
+    return this.#child?.isRunning === true;
+  }
+
+  url(database = 'postgres', login = 'postgres'): string {
+    return `postgres://${login}@${HOST}:${this.port}/${database}`;
+  }
+
+  /** Starts it with the data that is in its folder. */
+  async start(): Promise<void> {
+    if (this.isRunning) throw new Error('The server runs already.');
+    this.#child = await Child.start({
+      command: [this.#program('postgres'), '-D', this.data],
+      cwd: this.folder,
+      environment: { LC_ALL: 'C.UTF-8', ...this.#options.environment },
+      ready: /database system is ready to accept (?:read-only )?connections/,
+      limitMs: 60_000,
+    });
+  }
+
+  /** Ends it in order, and every connection to it. */
+  async stop(): Promise<void> {
+    await this.#forget();
+    await this.#child?.end('SIGINT');
+  }
+
+  /** Ends it between two instructions, as the loss of its host does. What was not flushed stays with the system, though. */
+  async kill(): Promise<void> {
+    await this.#forget();
+    await this.#child?.end('SIGKILL');
+  }
+
+  /** All of its processes keep their sockets and answer nothing. */
+  async freeze(): Promise<void> {
+    await this.#running.freeze();
+  }
+
+  thaw(): void {
+    this.#running.thaw();
+  }
+
+  /** Makes a standby take writes. */
+  async promote(): Promise<void> {
+    await this.ask('select pg_promote()');
+    await until('it takes writes', async () => (await this.ask('select pg_is_in_recovery()'))[0]?.[0] === false);
+  }
+
+  /** Runs statements as the operator, past every proxy. Gives the rows of one statement. */
+  async ask(text: string, values?: readonly unknown[]): Promise<unknown[][]> {
+    this.#admin ??= await this.#openAdmin();
+    const { rows } = await this.#admin.query({ text, rowMode: 'array', ...(values && { values: [...values] }) });
+    return rows as unknown[][];
+  }
+
+  /** A database of its own, whose URL it gives. */
+  async database(name: string): Promise<string> {
+    await this.ask(`create database "${name}"`);
+    return this.url(name);
+  }
+
+  /** How many connections there are besides this one's own. */
+  async connections(): Promise<number> {
+    const [row] = await this.ask(
+      "select count(*)::int from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()",
+    );
+    return row?.[0] as number;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async #openAdmin(): Promise<Client> {
+    const admin = new Client({ connectionString: this.url() });
+    admin.on('error', () => {
+      if (this.#admin === admin) this.#admin = undefined;
+    });
+    await admin.connect();
+    return admin;
+  }
+
+  async #forget(): Promise<void> {
+    const admin = this.#admin;
+    this.#admin = undefined;
+    await admin?.end().catch(() => {});
+  }
+
+  #configure(): void {
+    const { config = [], hba = [] } = this.#options;
+    const trust = ['host all all 127.0.0.1/32 trust', 'host replication all 127.0.0.1/32 trust'];
+    writeFileSync(join(this.data, 'pg_hba.conf'), `${[...hba, ...trust].join('\n')}\n`);
+    const lines = [...CONFIG, `port = ${this.port}`, ...config];
+    writeFileSync(join(this.data, 'postgresql.conf'), `${lines.join('\n')}\n`);
+  }
+
+  #program(name: string): string {
+    return join(postgresFolder(), name);
+  }
+
+  get #running(): Child {
+    if (this.#child?.isRunning !== true) throw new Error('The server does not run.');
+    return this.#child;
+  }
+}
