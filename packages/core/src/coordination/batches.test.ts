@@ -58,6 +58,7 @@ test('calls that an answer sets off go out in one batch, though each comes some 
       clock,
       attemptMs: 1000,
       canSend: () => true,
+      isTrusted: () => true,
       send: async (_, ops) => {
         sizes.push(ops.length);
         return { kind: 'applied', era: 1, results: ops.map(() => null), news: { grants: [], adopted: [], parked: [] } };
@@ -95,6 +96,7 @@ async function withoutRoom(lose: boolean): Promise<string[]> {
       clock,
       attemptMs: 1000,
       canSend: () => true,
+      isTrusted: () => true,
       send: async (batch, ops) => {
         const names = ops.map((op) => `${op.op} ${op.key}`).join(', ');
         if (sent.push(`${batch}: ${names}`) === 1 && lose) throw new Error('no answer');
