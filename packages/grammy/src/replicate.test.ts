@@ -81,6 +81,7 @@ test('three replicas: one polls, each message is answered once and in order, als
   expect(fake.textsTo(1)).toEqual(said.filter((_, n) => n % 2 === 0));
   expect(fake.textsTo(2)).toEqual(said.filter((_, n) => n % 2 === 1));
   expect([fake.mostPolling, fake.conflicts]).toEqual([1, 0]);
+  expect(made[2]!.log[0]).toMatch(/WARNING: only one replica may receive from grammy, but the coordinator is in this/);
 });
 
 test('an update is confirmed when it is accepted, not when it is handled; a poller that dies after that loses nothing', async () => {
