@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Delivered, FakeSlack } from '@botmesh/slack/testing';
@@ -47,11 +48,13 @@ class Fleet implements AsyncDisposable {
     const id = `replica-${++this.#launched}`;
     const told = { backend: this.#backend.reach, replicaId: id, leaseMs: LEASE_MS, diary: this.diary.path };
     const argument = JSON.stringify({ ...told, slackApiUrl: this.slack.apiUrl });
-    const process = fork(WORKER, [argument], { execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-    const worker = { id, process };
+    const env = { ...process.env, NODE_NO_WARNINGS: '1' };
+    const child = fork(WORKER, [argument], { execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'], env });
+    const worker = { id, process: child };
     this.living.set(id, worker);
-    process.once('exit', () => this.living.delete(id));
-    await once(process, 'message');
+    const gone = once(child, 'exit').then(() => this.living.delete(id));
+    await Promise.race([once(child, 'message'), gone]);
+    expect(this.living.has(id), `${id} has started`).toBe(true);
     return worker;
   }
 

@@ -34,6 +34,7 @@ export class Line {
   readonly #start: BoltApp['start'];
   readonly #stop: BoltApp['stop'];
   readonly #told = new Set<string>();
+  readonly #socket: Socket | undefined;
   #intake: Intake | undefined;
   #args: unknown[] = [];
   #started: unknown;
@@ -46,12 +47,14 @@ export class Line {
     this.processEvent = app.processEvent.bind(app);
     this.#start = app.start.bind(app);
     this.#stop = app.stop.bind(app);
-    this.provider = receiver.client === undefined ? this.#overHttp() : this.#overSocket(receiver.client);
+    this.#socket = receiver.client === undefined ? undefined : new Socket(receiver.client, setup.log);
+    this.provider = this.#socket === undefined ? this.#overHttp() : this.#overSocket(this.#socket);
   }
 
   /** From here on the receiver hands its events to the mesh, and the app starts and stops with it. */
   take(start: () => Promise<void>, stop: () => Promise<void>): void {
     this.#receiver.init({ processEvent: (event) => this.#take(event) });
+    this.#socket?.attach();
     this.#refuseRightly();
     limitBodies(this.#receiver);
     this.#app.start = async (...args) => {
@@ -80,8 +83,7 @@ export class Line {
     };
   }
 
-  #overSocket(client: NonNullable<ReceiverInside['client']>): Omit<Provider, 'send'> {
-    const socket = new Socket(client, this.#setup.log);
+  #overSocket(socket: Socket): Omit<Provider, 'send'> {
     return {
       name: ACCOUNT,
       exclusive: 'receiving',
@@ -148,6 +150,8 @@ export class Line {
     receiver.processEventErrorHandler = async (failure) => {
       const status = statusOf(failure.error);
       if (status === undefined) return before.call(receiver, failure);
+      if (status === 400)
+        this.#setup.log(`botmesh: something that Slack sent cannot be taken in: ${textOf(failure.error)}`);
       const { response } = failure;
       if (response === undefined) return false;
       if (!response.headersSent) response.writeHead(status, status === 503 ? { 'retry-after': '1' } : {});
@@ -155,6 +159,10 @@ export class Line {
       return true;
     };
   }
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : typeof error;
 }
 
 /** Bolt 4 reads a body of any length. Here it is refused from where Bolt 5 does, before it is read. */

@@ -20,6 +20,11 @@ export class Socket {
   constructor(client: SocketClient, log: (line: string) => void) {
     this.#client = client;
     this.#log = log;
+  }
+
+  /** From here on the client connects only with leave. */
+  attach(): void {
+    const client = this.#client;
     // Between the address of a connection and the connection: what throws here stops the client from opening it.
     client.on('authenticated', () => this.#check());
     client.on('connected', () => {
@@ -39,6 +44,7 @@ export class Socket {
   /** `connect` begins the connection and resolves when it is there. */
   async start(lead: Lead | undefined, connect: () => Promise<unknown>): Promise<unknown> {
     this.#lead = lead ?? { signal: new AbortController().signal, assertHeld() {} };
+    this.#isReconnecting = false;
     this.#check();
     return connect();
   }

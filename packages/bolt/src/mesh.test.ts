@@ -376,11 +376,24 @@ describe('bad input', () => {
     expect(refusal(() => mesh({ processEvent() {}, client: {} } as never, options()))).toContain('receiver');
   });
 
-  test('two bindings on one app are refused', () => {
-    const one = app();
+  test('two bindings on one app are refused, and the first is as it was', async () => {
+    const slack = await fakeSlack();
+    const one = socketAppOf(bolt5, slack);
+    ends.push(() => one.stop());
     mesh(one, options());
 
     expect(refusal(() => mesh(one, options()))).toContain('bound already');
+    await one.start();
+    await until('the first connects', () => slack.sockets.open === 1);
+  });
+
+  test('keys that are none are told of, and what they are of is not acknowledged', async () => {
+    const slack = await fakeSlack({ ackMs: 50, retryMs: [0] });
+    const { log, lines } = told();
+    await replicaOf(bolt5, slack, { log, keys: () => '' });
+
+    expect(await slack.say({ channel: 'C1', text: 'hi' }).delivered).toMatchObject({ isAcknowledged: false });
+    expect(lines.filter((line) => line.includes('cannot be taken in'))).toHaveLength(2);
   });
 
   test('a Bolt outside of the range is refused by its number', () => {

@@ -225,7 +225,7 @@ export class FakeSlack {
   /** Ends everything. What was not acknowledged is given up. */
   async close(): Promise<void> {
     this.#closing.abort();
-    this.#sockets.close();
+    await this.#sockets.close();
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
   }

@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { APP, type Payload, type PayloadType, textOf } from './payloads.js';
+
+const CLOSE_MS = 300;
 
 export interface SocketCounts {
   /** Connections that are open now. */
@@ -102,12 +105,19 @@ export class SocketMode {
     for (const { socket } of this.#connections) socket.terminate();
   }
 
-  close(): void {
+  /** Closes all connections, and cuts those whose other end does not answer. */
+  async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#pings);
+    for (const go of this.#opening.splice(0)) go();
+    const closed = [...this.#connections].map(({ socket }) => {
+      const gone = new Promise((resolve) => socket.once('close', resolve));
+      socket.close(1001);
+      return gone;
+    });
+    await Promise.race([Promise.all(closed), sleep(CLOSE_MS)]);
     this.cut();
     this.#server.close();
-    for (const go of this.#opening.splice(0)) go();
   }
 
   #open(socket: WebSocket): void {
