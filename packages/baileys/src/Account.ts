@@ -18,8 +18,8 @@ export interface AccountSetup extends ConnectOptions {
   readonly firstDelayMs: number;
   readonly longestDelayMs: number;
   /** Takes in what came. Called in the order of arrival. */
-  upsert(account: string, upsert: Upsert, lead: Leadership): void;
-  tell(event: BaileysEvent): void;
+  readonly upsert: (account: string, upsert: Upsert, lead: Leadership) => void;
+  readonly tell: (event: BaileysEvent) => void;
 }
 
 type Ended = 'let go' | 'lost' | 'logged out';

@@ -1,4 +1,4 @@
-import { type Coordinator, CoordinationUnavailableError, type StateStore } from '@botmesh/core/spi';
+import { CoordinationUnavailableError, type Coordinator, type StateStore } from '@botmesh/core/spi';
 import { Account, type AccountSetup } from './Account.js';
 import { pause } from './pause.js';
 import { Roster } from './Roster.js';

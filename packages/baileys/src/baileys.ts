@@ -107,7 +107,8 @@ function lineOf(event: BaileysEvent): string | undefined {
   if (event.kind === 'replaced') {
     return `${account} was thrown out (440) by a connection from outside of this mesh. It is tried again in ${event.retryInMs} ms.`;
   }
-  if (event.kind === 'loggedOut') return `${account} is logged out (${event.code}). It is not tried again: link it anew.`;
+  if (event.kind === 'loggedOut')
+    return `${account} is logged out (${event.code}). It is not tried again: link it anew.`;
   if (event.kind === 'ignored') return `${account}: ${event.why}. It is ignored.`;
   if (event.kind === 'failed') return `${account}: ${shown(event.error)}`;
   return undefined;

@@ -1,13 +1,13 @@
-import { createTelegramAdapter } from '@chat-adapter/telegram';
 import { MemoryStateStore } from '@botmesh/core';
 import type { StateStore } from '@botmesh/core/spi';
 import { MemoryCoordinator, MemoryMesh } from '@botmesh/core/testing';
+import { createTelegramAdapter } from '@chat-adapter/telegram';
 import { type Adapter, Chat, ConsoleLogger, type Message, type Thread } from 'chat';
 import { afterEach, expect, test, vi } from 'vitest';
 import { delivery, FakeTelegram, SECRET, update } from '../testing/FakeTelegram.js';
 import { chatVersion, checkChatVersion } from './chat-version.js';
-import { type MeshChatOptions, meshChat } from './meshChat.js';
 import { MeshState } from './MeshState.js';
+import { type MeshChatOptions, meshChat } from './meshChat.js';
 import { telegramRoute } from './telegram-route.js';
 
 type Handler = (thread: Thread, message: Message) => Promise<void>;
@@ -73,6 +73,10 @@ class Lab {
     await vi.waitFor(() => expect(this.telegram.texts(chat).length).toBeGreaterThanOrEqual(count), 5_000);
     return this.telegram.texts(chat);
   }
+}
+
+function withOtherState(chat: Chat): Chat {
+  return Object.create(chat, { getState: { value: () => ({}) } }) as Chat;
 }
 
 const echo: Handler = async (thread, message) => void (await thread.post(`re ${message.text}`));
@@ -179,7 +183,7 @@ test('the parts of an album are one message to the handler', async () => {
   });
   const photo = [{ file_id: 'f', file_unique_id: 'u', width: 1, height: 1 }];
   const part = (id: number, more: object = {}) => {
-    const { text: _none, ...message } = update(id, 7, '')['message'] as Record<string, unknown>;
+    const { text: _none, ...message } = update(id, 7, '').message as Record<string, unknown>;
     return { update_id: id, message: { ...message, photo, media_group_id: 'g', ...more } };
   };
 
@@ -283,7 +287,7 @@ test('a Chat is bound once, with a MeshState of its own, and a route for each ad
   meshChat(chat, { routes });
   const refusals = [
     () => meshChat(chat, { routes }),
-    () => meshChat({ ...chat, webhooks: {}, getState: () => ({}) as never } as never),
+    () => meshChat(withOtherState(chat)),
     () => meshChat(lab.chat(coordinator)),
     () => meshChat(lab.chat(coordinator), { routes: { ...routes, slack: routes.telegram } }),
     () => meshChat(lab.chat(coordinator), { routes, retries: 3 } as never),

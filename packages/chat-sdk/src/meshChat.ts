@@ -133,7 +133,9 @@ function stateOf(chat: ChatLike): MeshState {
   const methods = ['getState', 'getAdapter', 'initialize', 'shutdown'] as const;
   const missing = methods.find((method) => typeof chat?.[method] !== 'function');
   if (missing !== undefined || typeof chat.webhooks !== 'object') {
-    throw new ConfigError(`meshChat(): found ${typeof chat} without ${missing ?? 'webhooks'}(). Pass a Chat of the package chat.`);
+    throw new ConfigError(
+      `meshChat(): found ${typeof chat} without ${missing ?? 'webhooks'}(). Pass a Chat of the package chat.`,
+    );
   }
   const state: unknown = chat.getState();
   if (state instanceof MeshState) return state;
@@ -147,7 +149,9 @@ function stateOf(chat: ChatLike): MeshState {
 function routesOf(names: readonly string[], given: MeshChatOptions['routes'] = {}): ReadonlyMap<string, WebhookRoute> {
   const unknown = Object.keys(given).find((name) => !names.includes(name));
   if (unknown !== undefined) {
-    throw new ConfigError(`meshChat(): there is a route for '${unknown}', but no such adapter. There are ${names.join(', ')}.`);
+    throw new ConfigError(
+      `meshChat(): there is a route for '${unknown}', but no such adapter. There are ${names.join(', ')}.`,
+    );
   }
   return new Map(
     names.map((name) => {
@@ -163,9 +167,12 @@ function routesOf(names: readonly string[], given: MeshChatOptions['routes'] = {
 
 /** Each would take the other's webhooks for its own, and run them twice. */
 function claim(chat: ChatLike, state: MeshState): void {
-  if (bound.has(chat)) throw new ConfigError('meshChat(): this Chat is bound already. Call it once, and keep what it returns.');
+  if (bound.has(chat))
+    throw new ConfigError('meshChat(): this Chat is bound already. Call it once, and keep what it returns.');
   if (!state.bind()) {
-    throw new ConfigError('meshChat(): another Chat is bound with this MeshState. Give each a MeshState and a coordinator.');
+    throw new ConfigError(
+      'meshChat(): another Chat is bound with this MeshState. Give each a MeshState and a coordinator.',
+    );
   }
   bound.add(chat);
 }
