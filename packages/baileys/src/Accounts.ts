@@ -41,6 +41,11 @@ export class Accounts {
     return this.#held.get(account);
   }
 
+  /** Whether this process has given it up for good. */
+  isGone(account: string): boolean {
+    return this.#gone.has(account);
+  }
+
   get names(): readonly string[] {
     return [...this.#held.keys()];
   }

@@ -16,7 +16,7 @@ const logger = new ConsoleLogger('silent');
 globalThis.fetch = async (url) =>
   Response.json({
     ok: true,
-    result: String(url).endsWith('/getMe')
+    result: `${url}`.endsWith('/getMe')
       ? { id: 9, is_bot: true, first_name: 'b', username: 'b' }
       : { message_id: 1, date: 0, chat: { id: 1, type: 'private' } },
   });

@@ -2,7 +2,7 @@ import { MemoryStateStore } from '@botmesh/core';
 import type { StateStore } from '@botmesh/core/spi';
 import { MemoryCoordinator, MemoryMesh } from '@botmesh/core/testing';
 import { createTelegramAdapter } from '@chat-adapter/telegram';
-import { type Adapter, Chat, ConsoleLogger, type Message, type Thread } from 'chat';
+import { type Adapter, Chat, type ConcurrencyConfig, ConsoleLogger, type Message, type Thread } from 'chat';
 import { afterEach, expect, test, vi } from 'vitest';
 import { delivery, FakeTelegram, SECRET, update } from '../testing/FakeTelegram.js';
 import { chatVersion, checkChatVersion } from './chat-version.js';
@@ -33,10 +33,11 @@ class Lab {
     return new Lab(telegram);
   }
 
-  chat(coordinator: MemoryCoordinator, mode: 'webhook' | 'polling' = 'webhook') {
+  chat(coordinator: MemoryCoordinator, mode: 'webhook' | 'polling' = 'webhook', concurrency?: ConcurrencyConfig) {
     const { telegram, store } = this;
     return new Chat({
       userName: 'test_bot',
+      ...(concurrency === undefined ? {} : { concurrency }),
       state: new MeshState({ coordinator, store }),
       logger: new ConsoleLogger('silent'),
       adapters: {
@@ -51,9 +52,9 @@ class Lab {
     });
   }
 
-  async replica(handler: Handler, options: MeshChatOptions = {}) {
+  async replica(handler: Handler, options: MeshChatOptions = {}, concurrency?: ConcurrencyConfig) {
     const coordinator = new MemoryCoordinator({ mesh: this.mesh });
-    const chat = this.chat(coordinator);
+    const chat = this.chat(coordinator, 'webhook', concurrency);
     chat.onDirectMessage(handler);
     const mesh = meshChat(chat, {
       routes: { telegram: telegramRoute({ secretToken: SECRET }) },
@@ -175,6 +176,18 @@ test('an edit within the time in which the SDK knows the message is not handled 
 
   expect(await lab.texts(7, 2)).toEqual(['re first', 're last']);
 });
+
+test.each(['queue', 'burst', 'debounce', 'concurrent'] as const)(
+  'with the SDK’s own concurrency %s each message is handled, alone and in order',
+  async (strategy) => {
+    const lab = await Lab.open();
+    const a = await lab.replica(echo, {}, { strategy, debounceMs: 5 });
+
+    for (const [n, text] of ['1', '2', '3'].entries()) await a.deliver(update(n + 1, 7, text));
+
+    expect(await lab.texts(7, 3)).toEqual(['re 1', 're 2', 're 3']);
+  },
+);
 
 test('the parts of an album are one message to the handler', async () => {
   const lab = await Lab.open();

@@ -64,6 +64,10 @@ export interface MeshChat {
   probe(request: Request): Promise<Response>;
 }
 
+const MODAL =
+  'a webhook was called with onOpenModal, which is not done: the answer has left when the handler opens the modal. ' +
+  "Let the adapter's route answer such requests at once.";
+
 const bound = new WeakSet<object>();
 
 /**
@@ -90,6 +94,11 @@ export function meshChat(chat: ChatLike, options: MeshChatOptions = {}): MeshCha
   const sdk: ReadonlyMap<string, Webhook> = new Map(names.map((name) => [name, webhooks[name]!.bind(webhooks)]));
   claim(chat, state);
 
+  let hasWarned = false;
+  const warnOfModal = (): void => {
+    if (!hasWarned) log(`botmesh: WARNING: ${MODAL}`);
+    hasWarned = true;
+  };
   const arrivedFor = new WeakMap<Request, string>();
   const bot = new Bot({
     ...rest,
@@ -116,7 +125,8 @@ export function meshChat(chat: ChatLike, options: MeshChatOptions = {}): MeshCha
 
   for (const name of names) {
     guardSends(chat.getAdapter(name) as Adapter);
-    webhooks[name] = (request: Request, _options?: WebhookOptions) => {
+    webhooks[name] = (request: Request, given?: WebhookOptions) => {
+      if (given?.onOpenModal !== undefined) warnOfModal();
       arrivedFor.set(request, name);
       return bot.webhook(request);
     };
