@@ -79,7 +79,8 @@ export class ChatSdkFleet implements AsyncDisposable {
   async until(chat: number, text: string): Promise<void> {
     const untilMs = Date.now() + PATIENCE_MS;
     while (!this.telegram.texts(chat).includes(text)) {
-      if (Date.now() > untilMs) throw new Error(`Chat ${chat} was never sent '${text}': ${this.telegram.texts(chat).join()}`);
+      if (Date.now() > untilMs)
+        throw new Error(`Chat ${chat} was never sent '${text}': ${this.telegram.texts(chat).join()}`);
       await pause(10);
     }
   }

@@ -1,6 +1,6 @@
 // One replica of a bot of the Chat SDK, in a process of its own: its webhook is a port, its platform a fake.
 import { createServer } from 'node:http';
-import { meshChat, MeshState, telegramRoute } from '@botmesh/chat-sdk';
+import { MeshState, meshChat, telegramRoute } from '@botmesh/chat-sdk';
 import { nodeListener } from '@botmesh/core/spi';
 import { createTelegramAdapter } from '@chat-adapter/telegram';
 import { Chat, ConsoleLogger } from 'chat';

@@ -18,8 +18,8 @@ export interface AccountSetup extends ConnectOptions {
   readonly firstDelayMs: number;
   readonly longestDelayMs: number;
   /** Takes in what came. Called in the order of arrival. */
-  upsert(account: string, upsert: Upsert, lead: Leadership): void;
-  tell(event: BaileysEvent): void;
+  readonly upsert: (account: string, upsert: Upsert) => void;
+  readonly tell: (event: BaileysEvent) => void;
 }
 
 type Ended = 'let go' | 'lost' | 'logged out';
@@ -144,7 +144,7 @@ export class Account {
           if (error instanceof StaleFenceError || error instanceof LeaseLostError) this.#letGo.abort();
         });
       });
-      socket.ev.on('messages.upsert', (messages: Upsert) => upsert(account, messages, this.lead));
+      socket.ev.on('messages.upsert', (messages: Upsert) => upsert(account, messages));
     });
   }
 

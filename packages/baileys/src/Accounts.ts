@@ -1,4 +1,4 @@
-import { type Coordinator, CoordinationUnavailableError, type StateStore } from '@botmesh/core/spi';
+import { CoordinationUnavailableError, type Coordinator, type StateStore } from '@botmesh/core/spi';
 import { Account, type AccountSetup } from './Account.js';
 import { pause } from './pause.js';
 import { Roster } from './Roster.js';
@@ -39,6 +39,11 @@ export class Accounts {
 
   get(account: string): Account | undefined {
     return this.#held.get(account);
+  }
+
+  /** Whether this process has given it up for good. */
+  isGone(account: string): boolean {
+    return this.#gone.has(account);
   }
 
   get names(): readonly string[] {

@@ -15,6 +15,8 @@ import type { Upsert, WaMessage } from './socket.js';
 
 /** How long a message is held that came to a replica without its account, before another one gets it. */
 const PASS_MS = 100;
+/** The same where the account is logged out, so that maybe nobody has it. */
+const GONE_PASS_MS = 5_000;
 const RETRY_TAKING_MS = 500;
 const LONGEST_RETRY_MS = 10_000;
 
@@ -26,7 +28,8 @@ interface Stored {
 export interface LineSetup extends Pick<BaileysOptions, 'onMessage' | 'coordinator'> {
   readonly fromMe: boolean;
   readonly retryDelayMs: number;
-  accountOf(name: string): Account | undefined;
+  readonly accountOf: (name: string) => Account | undefined;
+  readonly isGone: (name: string) => boolean;
   tell: NonNullable<BaileysOptions['onEvent']>;
 }
 
@@ -52,13 +55,13 @@ export class Line {
   }
 
   /** Takes in what an account's socket told of. */
-  upsert(account: string, { messages }: Upsert, lead: Account['lead']): void {
+  upsert(account: string, { messages }: Upsert): void {
     for (const message of messages ?? []) {
       if (message?.key?.fromMe && !this.#setup.fromMe) continue;
       const before = this.#taking.get(account) ?? Promise.resolve();
       this.#taking.set(
         account,
-        before.then(() => this.#take(account, message, lead)),
+        before.then(() => this.#take(account, message)),
       );
     }
   }
@@ -84,7 +87,7 @@ export class Line {
   }
 
   /** Baileys has confirmed it, or will do so by itself: it is tried until it is taken in. Never rejects. */
-  async #take(account: string, message: WaMessage, lead: Account['lead']): Promise<void> {
+  async #take(account: string, message: WaMessage): Promise<void> {
     const { remoteJid, id } = message?.key ?? {};
     const { tell } = this.#setup;
     if (typeof remoteJid !== 'string' || remoteJid === '') {
@@ -94,22 +97,22 @@ export class Line {
     try {
       const stored: Stored = { account, message: encode(message, 'message') };
       const body = JSON.stringify(stored);
-      const ticket = await this.#accept(keyOf(account, remoteJid), { ...named, body }, lead);
+      const ticket = await this.#accept(keyOf(account, remoteJid), { ...named, body });
       if (ticket !== null) this.#begin({ ticket, body, attempt: 1 });
     } catch (error) {
       tell({ kind: 'failed', account, error });
     }
   }
 
-  async #accept(key: string, message: { id?: string; body: string }, lead: Account['lead']): Promise<Ticket | null> {
+  async #accept(key: string, message: { id?: string; body: string }): Promise<Ticket | null> {
     for (;;) {
       try {
         return await this.#mail.accept(key, message);
       } catch (error) {
         const isPassing = error instanceof CoordinationUnavailableError || error instanceof LeaseLostError;
-        // When another one leads, the platform tells that one of what is not confirmed; nothing is gained here.
-        if (!isPassing || (lead.signal.aborted && this.#stopping.signal.aborted)) throw error;
-        await pause(RETRY_TAKING_MS, this.#stopping.signal);
+        // Not given up with the leadership: the next leader is not told what was confirmed here.
+        if (!isPassing || this.#hurry.signal.aborted) throw error;
+        await pause(RETRY_TAKING_MS, this.#hurry.signal);
       }
     }
   }
@@ -138,7 +141,8 @@ export class Line {
     const account = this.#setup.accountOf(name);
     const socket = await account?.open(AbortSignal.any([over, this.#stopping.signal]));
     if (account === undefined || socket === undefined) {
-      if (account === undefined) await pause(PASS_MS, AbortSignal.any([over, this.#stopping.signal]));
+      const passMs = this.#setup.isGone(name) ? GONE_PASS_MS : PASS_MS;
+      if (account === undefined) await pause(passMs, AbortSignal.any([over, this.#stopping.signal]));
       await turn.release({ pass: true });
       return;
     }

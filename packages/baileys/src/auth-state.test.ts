@@ -16,7 +16,10 @@ test('credentials and keys come back with their bytes, and what was deleted does
   const first = await useBotmeshAuthState(store, 'main', { lead: leadOf(1), initAuthCreds });
   first.state.creds.registered = true;
   await first.saveCreds();
-  await first.state.keys.set({ session: { a: Buffer.from('a'), b: new Uint8Array([9]) }, 'pre-key': { 1: { public: Buffer.from('p') } } });
+  await first.state.keys.set({
+    session: { a: Buffer.from('a'), b: new Uint8Array([9]) },
+    'pre-key': { 1: { public: Buffer.from('p') } },
+  });
   await first.state.keys.set({ session: { b: null } });
 
   const next = await useBotmeshAuthState(store, 'main', { lead: leadOf(2), initAuthCreds });
@@ -55,7 +58,10 @@ test('what the present leader has read or written, an earlier one neither change
 test('once its leadership is lost, nothing is written', async () => {
   const store = new MemoryStateStore();
   let isLost = false;
-  const { state, saveCreds } = await useBotmeshAuthState(store, 'main', { lead: leadOf(1, () => isLost), initAuthCreds });
+  const { state, saveCreds } = await useBotmeshAuthState(store, 'main', {
+    lead: leadOf(1, () => isLost),
+    initAuthCreds,
+  });
 
   isLost = true;
 
@@ -83,22 +89,31 @@ test('a loaded key is revived as it is asked for', async () => {
   const { state } = await useBotmeshAuthState(store, 'main', options);
   await state.keys.set({ 'app-state-sync-key': { k: { a: 1 } } });
 
-  expect(await state.keys.get('app-state-sync-key', ['k'])).toEqual({ k: { type: 'app-state-sync-key', value: { a: 1 } } });
+  expect(await state.keys.get('app-state-sync-key', ['k'])).toEqual({
+    k: { type: 'app-state-sync-key', value: { a: 1 } },
+  });
 });
 
 test('what cannot be kept is refused by its path, without its contents', async () => {
   const { state } = await useBotmeshAuthState(new MemoryStateStore(), 'main', { lead: leadOf(1), initAuthCreds });
   const circle: Record<string, unknown> = {};
-  circle['self'] = circle;
+  circle.self = circle;
 
   for (const value of [new Map(), { deep: () => 1, n: Number.NaN }, circle, Symbol('s')]) {
     await expect(state.keys.set({ session: { id: value } })).rejects.toMatchObject({ code: 'bad-input' });
   }
-  await expect(useBotmeshAuthState(new MemoryStateStore(), '', { lead: leadOf(1), initAuthCreds })).rejects.toThrow('account is empty');
+  await expect(useBotmeshAuthState(new MemoryStateStore(), '', { lead: leadOf(1), initAuthCreds })).rejects.toThrow(
+    'account is empty',
+  );
 });
 
 test('whatever looks like the encoding itself comes back as it was', () => {
-  const value = { $bytes: 'no', list: [1n, null, new Date(5)], nested: { $object: { $date: 'x' } }, bytes: Buffer.from('b') };
+  const value = {
+    $bytes: 'no',
+    list: [1n, null, new Date(5)],
+    nested: { $object: { $date: 'x' } },
+    bytes: Buffer.from('b'),
+  };
 
   expect(decode(JSON.parse(JSON.stringify(encode(value, 'v'))))).toEqual(value);
 });

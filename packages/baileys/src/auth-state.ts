@@ -25,12 +25,12 @@ export interface AuthOptions {
   /** The leadership of the account. Its term goes along with every write. */
   lead: Lead;
   /** Baileys' `initAuthCreds`: makes the credentials of an account that has none yet. */
-  initAuthCreds(): unknown;
+  initAuthCreds: () => unknown;
   /**
    * Makes what Baileys wants of a key that was loaded, where that is no plain object: for `app-state-sync-key`,
    * `proto.Message.AppStateSyncKeyData.fromObject(value)`. Default: as it was loaded.
    */
-  revive?(type: string, value: unknown): unknown;
+  revive?: (type: string, value: unknown) => unknown;
 }
 
 /**
@@ -47,7 +47,9 @@ export async function useBotmeshAuthState(
   options: AuthOptions,
 ): Promise<{ state: AuthState; saveCreds: () => Promise<void> }> {
   if (typeof account !== 'string' || account === '') {
-    throw new BadInputError(`useBotmeshAuthState(): account is ${account === '' ? 'empty' : typeof account}. Pass a name.`);
+    throw new BadInputError(
+      `useBotmeshAuthState(): account is ${account === '' ? 'empty' : typeof account}. Pass a name.`,
+    );
   }
   const { lead, initAuthCreds, revive = (_type, value) => value } = options;
   const entries = new FencedEntries(store, `botmesh:baileys:${account}:`, lead);
@@ -56,7 +58,9 @@ export async function useBotmeshAuthState(
   const keys: AuthState['keys'] = {
     async get(type: string, ids: string[]) {
       const values = await Promise.all(ids.map((id) => entries.read(`key:${type}:${id}`)));
-      const found = ids.flatMap((id, at) => (values[at] === undefined ? [] : [[id, revive(type, values[at])] as const]));
+      const found = ids.flatMap((id, at) =>
+        values[at] === undefined ? [] : [[id, revive(type, values[at])] as const],
+      );
       return Object.fromEntries(found);
     },
     async set(data: KeyData) {
@@ -96,7 +100,11 @@ class FencedEntries {
 
   async write(name: string, value: unknown): Promise<void> {
     this.#lead.assertHeld();
-    await this.#store.save(this.#prefix + name, encode(value, `auth state '${name.split(':')[1] ?? name}'`), this.#lead.term);
+    await this.#store.save(
+      this.#prefix + name,
+      encode(value, `auth state '${name.split(':')[1] ?? name}'`),
+      this.#lead.term,
+    );
   }
 
   /** An earlier leader that is still writing could change it behind our back otherwise. */

@@ -1,8 +1,8 @@
 import { MemoryStateStore } from '@botmesh/core';
 import { MemoryCoordinator, MemoryMesh } from '@botmesh/core/testing';
 import { afterEach, expect, test, vi } from 'vitest';
-import { makeFakeSocket } from '../testing/fake-socket.mjs';
 import { FakeWhatsApp } from '../testing/FakeWhatsApp.js';
+import { makeFakeSocket } from '../testing/fake-socket.mjs';
 import { type BaileysBot, baileys } from './baileys.js';
 import type { BaileysEvent, BaileysOptions, WaContext } from './options.js';
 import type { WaMessage } from './socket.js';
@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-const textOf = (message: WaMessage): string => (message['message'] as { conversation: string }).conversation;
+const textOf = (message: WaMessage): string => (message.message as { conversation: string }).conversation;
 
 class Lab {
   readonly mesh = new MemoryMesh();
@@ -261,7 +261,13 @@ test('a coordinator in memory is warned of, and a second bot on a coordinator re
   const { coordinator } = await lab.replica('a');
 
   expect(lab.log.join('\n')).toContain("WARNING: the coordinator is in this process's memory");
-  const options = { coordinator, store: lab.store, accounts: ['x'], connect: () => ({}) as never, initAuthCreds: () => ({}) };
+  const options = {
+    coordinator,
+    store: lab.store,
+    accounts: ['x'],
+    connect: () => ({}) as never,
+    initAuthCreds: () => ({}),
+  };
   await expect(baileys({ ...options, onMessage() {} }).start()).rejects.toMatchObject({ code: 'config' });
 });
 

@@ -42,7 +42,8 @@ export function baileys(options: BaileysOptions): BaileysBot {
     if (line !== undefined) log(line);
   };
   const accountOf = (name: string) => accounts.get(name);
-  const line = new Line({ coordinator, onMessage: options.onMessage, fromMe, retryDelayMs, accountOf, tell });
+  const isGone = (name: string) => accounts.isGone(name);
+  const line = new Line({ coordinator, onMessage: options.onMessage, fromMe, retryDelayMs, accountOf, isGone, tell });
   const accounts = new Accounts({
     coordinator,
     store,
@@ -54,7 +55,7 @@ export function baileys(options: BaileysOptions): BaileysBot {
     firstDelayMs,
     longestDelayMs,
     tell,
-    upsert: (account, upsert, lead) => line.upsert(account, upsert, lead),
+    upsert: (account, upsert) => line.upsert(account, upsert),
     drained: (account) => line.drained(account),
   });
   let started: Promise<void> | undefined;
@@ -107,7 +108,8 @@ function lineOf(event: BaileysEvent): string | undefined {
   if (event.kind === 'replaced') {
     return `${account} was thrown out (440) by a connection from outside of this mesh. It is tried again in ${event.retryInMs} ms.`;
   }
-  if (event.kind === 'loggedOut') return `${account} is logged out (${event.code}). It is not tried again: link it anew.`;
+  if (event.kind === 'loggedOut')
+    return `${account} is logged out (${event.code}). It is not tried again: link it anew.`;
   if (event.kind === 'ignored') return `${account}: ${event.why}. It is ignored.`;
   if (event.kind === 'failed') return `${account}: ${shown(event.error)}`;
   return undefined;

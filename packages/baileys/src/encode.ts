@@ -9,7 +9,8 @@ const DEEPEST = 200;
  * @throws BadInputError naming the path of what cannot be kept
  */
 export function encode(value: unknown, path: string, depth = 0): unknown {
-  if (depth > DEEPEST) throw new BadInputError(`${path.slice(0, 60)}… is more than ${DEEPEST} deep, or goes in a circle.`);
+  if (depth > DEEPEST)
+    throw new BadInputError(`${path.slice(0, 60)}… is more than ${DEEPEST} deep, or goes in a circle.`);
   switch (typeof value) {
     case 'string':
     case 'boolean':

@@ -19,11 +19,11 @@ export type BaileysEvent =
 
 export interface ConnectOptions {
   /** Makes a socket: `({ auth }) => makeWASocket({ auth })`. It is closed by its `end`. */
-  connect(given: { account: string; auth: AuthState; signal: AbortSignal }): WaSocket | Promise<WaSocket>;
+  connect: (given: { account: string; auth: AuthState; signal: AbortSignal }) => WaSocket | Promise<WaSocket>;
   /** Baileys' `initAuthCreds`. */
-  initAuthCreds(): unknown;
+  initAuthCreds: () => unknown;
   /** See `useBotmeshAuthState`. */
-  revive?(type: string, value: unknown): unknown;
+  revive?: (type: string, value: unknown) => unknown;
 }
 
 /** What a handler gets beside the message. */
@@ -52,8 +52,8 @@ export interface BaileysOptions extends ConnectOptions {
   /** All accounts, by names of your own. The same in every replica. */
   accounts: readonly string[];
   /** Handles a message, one of a chat at a time. One that throws is tried again in its place, `maxAttempts` times. */
-  onMessage(message: WaMessage, context: WaContext): unknown;
-  onEvent?(event: BaileysEvent): void;
+  onMessage: (message: WaMessage, context: WaContext) => unknown;
+  onEvent?: (event: BaileysEvent) => void;
   /** Whether to handle what was sent from the account itself, too. Default false. */
   fromMe?: boolean;
   /** How often accounts are shared out anew, in milliseconds. Default 2,000. */
@@ -64,7 +64,7 @@ export interface BaileysOptions extends ConnectOptions {
   /** How long to hold a chat after its handler threw; doubled each time, at most 10 s. Default 100. */
   retryDelayMs?: number;
   /** Where what operators should know is told. Default `console.warn`. */
-  log?(line: string): void;
+  log?: (line: string) => void;
 }
 
 const NAMES: { [Name in keyof Required<BaileysOptions>]: true } = {

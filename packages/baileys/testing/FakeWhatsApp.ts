@@ -1,6 +1,7 @@
 // For the tests of this package: a platform that lets one connection of an account be, and throws out the older one.
-import { createServer, type Server, type Socket } from 'node:net';
+
 import type { AddressInfo } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 
 export interface WaSent {
   readonly account: string;
@@ -96,7 +97,7 @@ export class FakeWhatsApp implements AsyncDisposable {
       rest = parts.pop() ?? '';
       for (const part of parts) {
         const told = JSON.parse(part) as Record<string, unknown>;
-        if (typeof told['login'] === 'string') line = this.#login(told['login'], String(told['by']), socket);
+        if (typeof told.login === 'string') line = this.#login(told.login, String(told.by), socket);
         else if (line !== undefined) this.#heard(line, told);
       }
     });
@@ -125,13 +126,13 @@ export class FakeWhatsApp implements AsyncDisposable {
       const owed = this.#owed.get(account) ?? [];
       this.#owed.set(
         account,
-        owed.filter(({ id }) => id !== told['confirm']),
+        owed.filter(({ id }) => id !== told.confirm),
       );
     }
     const { send } = told as { send?: { jid: string; text: string } };
     if (send === undefined) return;
     this.sent.push({ account, by, ...send });
-    tell(socket, { kind: 'sent', ask: told['ask'], id: `sent-${this.sent.length}` });
+    tell(socket, { kind: 'sent', ask: told.ask, id: `sent-${this.sent.length}` });
   }
 }
 

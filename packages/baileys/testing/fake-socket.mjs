@@ -28,7 +28,13 @@ export function makeFakeSocket({ port, account, auth, by }) {
     await auth.keys.set({ session: { [jid]: Buffer.from([(session?.[0] ?? 0) + 1]) } });
     if (isClosed) return;
     const key = { ...(jid === undefined ? {} : { remoteJid: jid }), id, fromMe: false };
-    const message = { key, messageTimestamp: 1, message: { conversation: text }, secret: Buffer.from(id ?? ''), ...more };
+    const message = {
+      key,
+      messageTimestamp: 1,
+      message: { conversation: text },
+      secret: Buffer.from(id ?? ''),
+      ...more,
+    };
     ev.emit('messages.upsert', { type: isOffline ? 'append' : 'notify', messages: [message] });
     setTimeout(() => tell({ confirm: id }), CONFIRM_MS);
   }

@@ -31,7 +31,7 @@ export class Kept {
 
   /** The value under `key`, or undefined when there is none, or no more. */
   async read(key: string): Promise<unknown> {
-    return valueOf((await this.#store.load(nameOf(key)))?.value as Entry | undefined);
+    return presentIn((await this.#store.load(nameOf(key)))?.value as Entry | undefined);
   }
 
   /**
@@ -44,7 +44,7 @@ export class Kept {
     const ticket = await this.#coordinator.reserve(name);
     const turn = await this.#coordinator.acquireTurn(ticket, { timeoutMs: LONGEST_WAIT_MS });
     try {
-      const { keep, answer } = edit(valueOf((await this.#store.load(name))?.value as Entry | undefined));
+      const { keep, answer } = edit(presentIn((await this.#store.load(name))?.value as Entry | undefined));
       if (keep !== undefined) {
         turn.assertHeld();
         await this.#store.save(name, entryOf(key, keep), turn.fence);
@@ -60,7 +60,7 @@ export class Kept {
 /** No chat's name begins so. */
 const nameOf = (key: string): string => `botmesh:chat-sdk:${key}`;
 
-function valueOf(entry: Entry | undefined): unknown {
+function presentIn(entry: Entry | undefined): unknown {
   if (entry?.until !== undefined && entry.until <= Date.now()) return undefined;
   return entry?.v;
 }
@@ -80,7 +80,9 @@ export function toPlain(key: string, value: unknown): unknown {
     throw new BadInputError(`${shownKey(key)}: the value does not serialise, expected JSON data.`, { cause });
   }
   if (json === undefined) {
-    throw new BadInputError(`${shownKey(key)}: the value is ${typeof value}, expected JSON data. To forget it, delete it.`);
+    throw new BadInputError(
+      `${shownKey(key)}: the value is ${typeof value}, expected JSON data. To forget it, delete it.`,
+    );
   }
   return JSON.parse(json) as unknown;
 }

@@ -114,11 +114,7 @@ export class MeshState implements StateAdapter {
     await this.#forget(this.#kept, `value:${key}`);
   }
 
-  async appendToList(
-    key: string,
-    value: unknown,
-    options: { maxLength?: number; ttlMs?: number } = {},
-  ): Promise<void> {
+  async appendToList(key: string, value: unknown, options: { maxLength?: number; ttlMs?: number } = {}): Promise<void> {
     this.#mayWrite();
     const { maxLength = Number.POSITIVE_INFINITY, ttlMs } = options;
     const plain = toPlain(key, value);
@@ -207,5 +203,7 @@ function checkPart(name: string, part: unknown, methods: readonly string[], what
   const missing = methods.find((method) => typeof (part as Record<string, unknown> | null)?.[method] !== 'function');
   if (missing === undefined) return;
   const found = part === null ? 'null' : typeof part;
-  throw new ConfigError(`MeshState: ${name} is ${found}, without ${missing}(). Pass { ${name} }, ${what} made with new.`);
+  throw new ConfigError(
+    `MeshState: ${name} is ${found}, without ${missing}(). Pass { ${name} }, ${what} made with new.`,
+  );
 }

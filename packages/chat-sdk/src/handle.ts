@@ -35,7 +35,9 @@ async function handOver(ctx: Handled, stored: Stored, handling: Handling): Promi
   const route = handling.routes.get(adapter);
   const webhook = handling.sdk.get(adapter);
   if (route === undefined || webhook === undefined) {
-    throw new ConfigError(`meshChat(): a request for adapter '${adapter}' was taken in, which this replica does not have.`);
+    throw new ConfigError(
+      `meshChat(): a request for adapter '${adapter}' was taken in, which this replica does not have.`,
+    );
   }
   const headers = { 'content-type': type ?? 'application/json', ...route.headers?.(body) };
   const request = new Request(url, { method: 'POST', headers, body });

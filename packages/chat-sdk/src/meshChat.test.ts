@@ -1,13 +1,13 @@
-import { createTelegramAdapter } from '@chat-adapter/telegram';
 import { MemoryStateStore } from '@botmesh/core';
 import type { StateStore } from '@botmesh/core/spi';
 import { MemoryCoordinator, MemoryMesh } from '@botmesh/core/testing';
-import { type Adapter, Chat, ConsoleLogger, type Message, type Thread } from 'chat';
+import { createTelegramAdapter } from '@chat-adapter/telegram';
+import { type Adapter, Chat, type ConcurrencyConfig, ConsoleLogger, type Message, type Thread } from 'chat';
 import { afterEach, expect, test, vi } from 'vitest';
 import { delivery, FakeTelegram, SECRET, update } from '../testing/FakeTelegram.js';
 import { chatVersion, checkChatVersion } from './chat-version.js';
-import { type MeshChatOptions, meshChat } from './meshChat.js';
 import { MeshState } from './MeshState.js';
+import { type MeshChatOptions, meshChat } from './meshChat.js';
 import { telegramRoute } from './telegram-route.js';
 
 type Handler = (thread: Thread, message: Message) => Promise<void>;
@@ -33,10 +33,11 @@ class Lab {
     return new Lab(telegram);
   }
 
-  chat(coordinator: MemoryCoordinator, mode: 'webhook' | 'polling' = 'webhook') {
+  chat(coordinator: MemoryCoordinator, mode: 'webhook' | 'polling' = 'webhook', concurrency?: ConcurrencyConfig) {
     const { telegram, store } = this;
     return new Chat({
       userName: 'test_bot',
+      ...(concurrency === undefined ? {} : { concurrency }),
       state: new MeshState({ coordinator, store }),
       logger: new ConsoleLogger('silent'),
       adapters: {
@@ -51,9 +52,9 @@ class Lab {
     });
   }
 
-  async replica(handler: Handler, options: MeshChatOptions = {}) {
+  async replica(handler: Handler, options: MeshChatOptions = {}, concurrency?: ConcurrencyConfig) {
     const coordinator = new MemoryCoordinator({ mesh: this.mesh });
-    const chat = this.chat(coordinator);
+    const chat = this.chat(coordinator, 'webhook', concurrency);
     chat.onDirectMessage(handler);
     const mesh = meshChat(chat, {
       routes: { telegram: telegramRoute({ secretToken: SECRET }) },
@@ -73,6 +74,10 @@ class Lab {
     await vi.waitFor(() => expect(this.telegram.texts(chat).length).toBeGreaterThanOrEqual(count), 5_000);
     return this.telegram.texts(chat);
   }
+}
+
+function withOtherState(chat: Chat): Chat {
+  return Object.create(chat, { getState: { value: () => ({}) } }) as Chat;
 }
 
 const echo: Handler = async (thread, message) => void (await thread.post(`re ${message.text}`));
@@ -172,6 +177,18 @@ test('an edit within the time in which the SDK knows the message is not handled 
   expect(await lab.texts(7, 2)).toEqual(['re first', 're last']);
 });
 
+test.each(['queue', 'burst', 'debounce', 'concurrent'] as const)(
+  'with the SDK’s own concurrency %s each message is handled, alone and in order',
+  async (strategy) => {
+    const lab = await Lab.open();
+    const a = await lab.replica(echo, {}, { strategy, debounceMs: 5 });
+
+    for (const [n, text] of ['1', '2', '3'].entries()) await a.deliver(update(n + 1, 7, text));
+
+    expect(await lab.texts(7, 3)).toEqual(['re 1', 're 2', 're 3']);
+  },
+);
+
 test('the parts of an album are one message to the handler', async () => {
   const lab = await Lab.open();
   const a = await lab.replica(async (thread, message) => {
@@ -179,7 +196,7 @@ test('the parts of an album are one message to the handler', async () => {
   });
   const photo = [{ file_id: 'f', file_unique_id: 'u', width: 1, height: 1 }];
   const part = (id: number, more: object = {}) => {
-    const { text: _none, ...message } = update(id, 7, '')['message'] as Record<string, unknown>;
+    const { text: _none, ...message } = update(id, 7, '').message as Record<string, unknown>;
     return { update_id: id, message: { ...message, photo, media_group_id: 'g', ...more } };
   };
 
@@ -283,7 +300,7 @@ test('a Chat is bound once, with a MeshState of its own, and a route for each ad
   meshChat(chat, { routes });
   const refusals = [
     () => meshChat(chat, { routes }),
-    () => meshChat({ ...chat, webhooks: {}, getState: () => ({}) as never } as never),
+    () => meshChat(withOtherState(chat)),
     () => meshChat(lab.chat(coordinator)),
     () => meshChat(lab.chat(coordinator), { routes: { ...routes, slack: routes.telegram } }),
     () => meshChat(lab.chat(coordinator), { routes, retries: 3 } as never),

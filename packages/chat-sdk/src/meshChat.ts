@@ -64,6 +64,10 @@ export interface MeshChat {
   probe(request: Request): Promise<Response>;
 }
 
+const MODAL =
+  'a webhook was called with onOpenModal, which is not done: the answer has left when the handler opens the modal. ' +
+  "Let the adapter's route answer such requests at once.";
+
 const bound = new WeakSet<object>();
 
 /**
@@ -90,6 +94,11 @@ export function meshChat(chat: ChatLike, options: MeshChatOptions = {}): MeshCha
   const sdk: ReadonlyMap<string, Webhook> = new Map(names.map((name) => [name, webhooks[name]!.bind(webhooks)]));
   claim(chat, state);
 
+  let hasWarned = false;
+  const warnOfModal = (): void => {
+    if (!hasWarned) log(`botmesh: WARNING: ${MODAL}`);
+    hasWarned = true;
+  };
   const arrivedFor = new WeakMap<Request, string>();
   const bot = new Bot({
     ...rest,
@@ -116,7 +125,8 @@ export function meshChat(chat: ChatLike, options: MeshChatOptions = {}): MeshCha
 
   for (const name of names) {
     guardSends(chat.getAdapter(name) as Adapter);
-    webhooks[name] = (request: Request, _options?: WebhookOptions) => {
+    webhooks[name] = (request: Request, given?: WebhookOptions) => {
+      if (given?.onOpenModal !== undefined) warnOfModal();
       arrivedFor.set(request, name);
       return bot.webhook(request);
     };
@@ -133,7 +143,9 @@ function stateOf(chat: ChatLike): MeshState {
   const methods = ['getState', 'getAdapter', 'initialize', 'shutdown'] as const;
   const missing = methods.find((method) => typeof chat?.[method] !== 'function');
   if (missing !== undefined || typeof chat.webhooks !== 'object') {
-    throw new ConfigError(`meshChat(): found ${typeof chat} without ${missing ?? 'webhooks'}(). Pass a Chat of the package chat.`);
+    throw new ConfigError(
+      `meshChat(): found ${typeof chat} without ${missing ?? 'webhooks'}(). Pass a Chat of the package chat.`,
+    );
   }
   const state: unknown = chat.getState();
   if (state instanceof MeshState) return state;
@@ -147,7 +159,9 @@ function stateOf(chat: ChatLike): MeshState {
 function routesOf(names: readonly string[], given: MeshChatOptions['routes'] = {}): ReadonlyMap<string, WebhookRoute> {
   const unknown = Object.keys(given).find((name) => !names.includes(name));
   if (unknown !== undefined) {
-    throw new ConfigError(`meshChat(): there is a route for '${unknown}', but no such adapter. There are ${names.join(', ')}.`);
+    throw new ConfigError(
+      `meshChat(): there is a route for '${unknown}', but no such adapter. There are ${names.join(', ')}.`,
+    );
   }
   return new Map(
     names.map((name) => {
@@ -163,9 +177,12 @@ function routesOf(names: readonly string[], given: MeshChatOptions['routes'] = {
 
 /** Each would take the other's webhooks for its own, and run them twice. */
 function claim(chat: ChatLike, state: MeshState): void {
-  if (bound.has(chat)) throw new ConfigError('meshChat(): this Chat is bound already. Call it once, and keep what it returns.');
+  if (bound.has(chat))
+    throw new ConfigError('meshChat(): this Chat is bound already. Call it once, and keep what it returns.');
   if (!state.bind()) {
-    throw new ConfigError('meshChat(): another Chat is bound with this MeshState. Give each a MeshState and a coordinator.');
+    throw new ConfigError(
+      'meshChat(): another Chat is bound with this MeshState. Give each a MeshState and a coordinator.',
+    );
   }
   bound.add(chat);
 }

@@ -22,8 +22,8 @@ interface Receiving {
   readonly routes: ReadonlyMap<string, WebhookRoute>;
   readonly sdk: ReadonlyMap<string, Webhook>;
   /** The adapter that a request is for. */
-  nameOf(request: Request): string | undefined;
-  log(line: string): void;
+  readonly nameOf: (request: Request) => string | undefined;
+  readonly log: (line: string) => void;
 }
 
 /** Longer bodies are refused with 413. */

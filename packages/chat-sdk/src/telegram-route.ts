@@ -30,8 +30,8 @@ type Fields = Readonly<Record<string, unknown>>;
  */
 export function telegramRoute(options: TelegramRouteOptions = {}): WebhookRoute {
   checkOptionNames('telegramRoute()', options, { secretToken: true, allowUnverifiedWebhooks: true });
-  const secretToken = options.secretToken ?? process.env['TELEGRAM_WEBHOOK_SECRET_TOKEN'];
-  const { allowUnverifiedWebhooks = process.env['TELEGRAM_ALLOW_UNVERIFIED_WEBHOOKS'] === 'true' } = options;
+  const secretToken = options.secretToken ?? process.env.TELEGRAM_WEBHOOK_SECRET_TOKEN;
+  const { allowUnverifiedWebhooks = process.env.TELEGRAM_ALLOW_UNVERIFIED_WEBHOOKS === 'true' } = options;
   if (!secretToken && !allowUnverifiedWebhooks) {
     throw new ConfigError(
       'telegramRoute(): no secretToken. Pass { secretToken }, the same as the adapter has, or set ' +
@@ -50,17 +50,19 @@ export function telegramRoute(options: TelegramRouteOptions = {}): WebhookRoute 
 }
 
 function placeOf(update: Fields): Place {
-  const id = Number.isSafeInteger(update['update_id']) ? String(update['update_id']) : undefined;
+  const id = Number.isSafeInteger(update.update_id) ? String(update.update_id) : undefined;
   const kind = Object.keys(update).find((name) => name !== 'update_id' && isFields(update[name]));
   const payload = kind === undefined ? {} : (update[kind] as Fields);
-  const message = isFields(payload['message']) ? payload['message'] : payload;
-  const isAlbum = kind?.includes('edited') === false && payload['media_group_id'] !== undefined;
-  const chat = idOf(message['chat']) ?? idOf(payload['chat']);
+  const message = isFields(payload.message) ? payload.message : payload;
+  const isAlbum = kind?.includes('edited') === false && payload.media_group_id !== undefined;
+  const chat = idOf(message.chat) ?? idOf(payload.chat);
   const warning =
-    kind === undefined || !KINDS.has(kind) ? `telegram: an update of a kind that is not known here, '${kind}'` : undefined;
+    kind === undefined || !KINDS.has(kind)
+      ? `telegram: an update of a kind that is not known here, '${kind}'`
+      : undefined;
   const named = { id, kind: isAlbum ? 'album' : (kind ?? 'unknown') };
   if (chat !== undefined) return { ...named, chat, warning };
-  const user = idOf(payload['from']) ?? idOf(payload['user']) ?? idOf(payload['voter_chat']);
+  const user = idOf(payload.from) ?? idOf(payload.user) ?? idOf(payload.voter_chat);
   if (user !== undefined) return { ...named, chat: `user ${user}`, warning };
   return {
     ...named,
@@ -82,7 +84,7 @@ const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function idOf(value: unknown): string | undefined {
-  const id = isFields(value) ? value['id'] : undefined;
+  const id = isFields(value) ? value.id : undefined;
   return typeof id === 'number' || typeof id === 'string' ? String(id) : undefined;
 }
 

@@ -59,19 +59,22 @@ export class FakeTelegram implements AsyncDisposable {
   #answer(by: string, method: string, fields: Record<string, unknown>): unknown {
     if (method === 'getMe') return { id: 99, is_bot: true, first_name: 'Bot', username: 'test_bot' };
     if (method === 'getWebhookInfo') return { url: 'https://bot.example', pending_update_count: 0 };
-    const name = String(fields['chat_id']);
+    const name = String(fields.chat_id);
     if (method === 'sendChatAction') this.typed.push({ chat: name, by });
     if (method !== 'sendMessage') return true;
     const chat = { id: Number(name), type: 'private' };
-    this.sent.push({ chat: name, text: String(fields['text']), by });
-    return { message_id: 1_000_000 + ++this.#messages, date: 0, chat, text: fields['text'] };
+    this.sent.push({ chat: name, text: String(fields.text), by });
+    return { message_id: 1_000_000 + ++this.#messages, date: 0, chat, text: fields.text };
   }
 }
 
 /** An update with a message, as Telegram tells it. */
 export function update(id: number, chat: number, text: string, more: object = {}): Record<string, unknown> {
   const from = { id: chat, is_bot: false, first_name: 'Ana' };
-  return { update_id: id, message: { message_id: id, date: 1, chat: { id: chat, type: 'private' }, from, text, ...more } };
+  return {
+    update_id: id,
+    message: { message_id: id, date: 1, chat: { id: chat, type: 'private' }, from, text, ...more },
+  };
 }
 
 /** The request by which Telegram delivers it. */
