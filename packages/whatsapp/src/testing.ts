@@ -1,1 +1,19 @@
-export {};
+// For tests of bots: the Cloud API on this machine, and what Meta delivers.
+export {
+  type CloudSent,
+  type Delivered,
+  FakeCloudApi,
+  type FakeCloudApiOptions,
+  type Fault,
+} from './testing/FakeCloudApi.js';
+export {
+  bodyOf,
+  buttonReply,
+  type Change,
+  change,
+  escaped,
+  signedHeaders,
+  status,
+  textMessage,
+  wamid,
+} from './testing/payloads.js';
