@@ -2,7 +2,7 @@ import { Bot, CoordinationUnavailableError } from '@botmesh/core';
 import type { IncomingMessage, Intake } from '@botmesh/core/spi';
 import { MemoryCoordinator, providerConformance, type SuiteMessage } from '@botmesh/core/testing';
 import fc from 'fast-check';
-import { describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ask, call, made, never, OURS, SECRET, sending, TOKEN, URL_OF_BOT, VERIFY } from '../testing/hook.js';
 import { recorded } from '../testing/recorded.js';
 import { type Received, received, type Status, type Update } from './index.js';
@@ -11,6 +11,15 @@ import { readUpdates } from './updates.js';
 import type { WhatsApp } from './whatsapp.js';
 
 const ANA = '16505551234';
+
+let fake: FakeCloudApi;
+
+function startFake(): void {
+  beforeEach(async () => {
+    fake = await FakeCloudApi.start({ token: TOKEN, appSecret: SECRET });
+  });
+  afterEach(() => fake[Symbol.asyncDispose]());
+}
 
 /** Takes everything in, and remembers it. */
 function taker(): { taken: IncomingMessage[]; intake: Intake } {
@@ -47,8 +56,8 @@ describe('any provider, with a webhook that brings several messages', () => {
       ],
     },
     async open() {
-      const fake = await FakeCloudApi.start({ token: TOKEN });
-      const provider = made({ apiUrl: fake.url, maxBytes: MAX_BYTES });
+      const cloud = await FakeCloudApi.start({ token: TOKEN });
+      const provider = made({ apiUrl: cloud.url, maxBytes: MAX_BYTES });
       let intake = never;
       const start = provider.start.bind(provider);
       provider.start = (take) => {
@@ -59,12 +68,12 @@ describe('any provider, with a webhook that brings several messages', () => {
         provider,
         deliver: async (message) => (await ask(provider, call(body([message])), intake)).status === 200,
         sent: () =>
-          fake.sent.map(({ phoneNumberId, to, body: sent }) => ({
+          cloud.sent.map(({ phoneNumberId, to, body: sent }) => ({
             chat: `${phoneNumberId}:${to}`,
             text: (sent.text as { body: string }).body,
           })),
-        refuseNextSend: () => fake.fail({ code: 131026 }),
-        close: () => fake[Symbol.asyncDispose](),
+        refuseNextSend: () => cloud.fail({ code: 131026 }),
+        close: () => cloud[Symbol.asyncDispose](),
       };
     },
   });
@@ -251,6 +260,8 @@ function replaced(body: Record<string, unknown>, at: number, value: unknown): un
 }
 
 describe('one call', () => {
+  startFake();
+
   test('of several entries, changes and messages is taken in in its order, each number apart', async () => {
     const { taken, intake } = taker();
     const text = (from: string, body: string) => textMessage(from, body);
@@ -273,7 +284,6 @@ describe('one call', () => {
   });
 
   test('a person without a number, and a group, are chats that can be answered', async () => {
-    await using fake = await FakeCloudApi.start({ token: TOKEN });
     const { taken, intake } = taker();
     const provider = made({ apiUrl: fake.url });
     const hidden = { from_user_id: 'US.1349', id: 'wamid.1', type: 'text', text: { body: 'hi' } };
@@ -376,13 +386,14 @@ describe('the challenge', () => {
 });
 
 describe('behind a bot', () => {
+  startFake();
+
   async function opened(provider: WhatsApp): Promise<{ bot: Bot; done: () => Promise<void> }> {
     const bot = new Bot({ provider, coordinator: new MemoryCoordinator(), log: () => {}, onError: () => {} });
     return { bot, done: () => bot.stop() };
   }
 
   test('a message is answered once, however often it is delivered, and a status waits for nothing', async () => {
-    await using fake = await FakeCloudApi.start({ token: TOKEN, appSecret: SECRET });
     const statuses: Status[] = [];
     const { bot, done } = await opened(made({ apiUrl: fake.url, onStatus: (each) => void statuses.push(each) }));
     let finish: (() => void) | undefined;
@@ -411,7 +422,6 @@ describe('behind a bot', () => {
   });
 
   test('a button that is pressed is what its id says, and raw has the rest, typed', async () => {
-    await using fake = await FakeCloudApi.start({ token: TOKEN });
     const { bot, done } = await opened(made({ apiUrl: fake.url }));
     bot.when('yes', (ctx) => {
       const { message } = received(ctx.message) ?? {};
@@ -427,7 +437,6 @@ describe('behind a bot', () => {
   });
 
   test('a listener that throws makes Meta deliver again, and its messages are handled once', async () => {
-    await using fake = await FakeCloudApi.start({ token: TOKEN });
     let throws = true;
     const onStatus = () => {
       if (throws) throw new Error('not now');
@@ -447,7 +456,6 @@ describe('behind a bot', () => {
   });
 
   test('of a batch that was taken in in part, the whole is delivered again, and each is handled once', async () => {
-    await using fake = await FakeCloudApi.start({ token: TOKEN });
     const provider = made({ apiUrl: fake.url });
     const { bot, done } = await opened(provider);
     const handled: string[] = [];

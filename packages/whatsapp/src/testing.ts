@@ -5,6 +5,7 @@ export {
   FakeCloudApi,
   type FakeCloudApiOptions,
   type Fault,
+  type Webhook,
 } from './testing/FakeCloudApi.js';
 export {
   bodyOf,

@@ -49,9 +49,12 @@ export interface CloudSent {
   readonly atMs: number;
 }
 
+/** A webhook in this process. */
+export type Webhook = (request: Request) => Promise<Response>;
+
 /** How a webhook answered a call. */
 export interface Delivered {
-  readonly url: string;
+  readonly to: string;
   /** Undefined when it did not answer. */
   readonly status: number | undefined;
 }
@@ -70,8 +73,8 @@ export class FakeCloudApi implements AsyncDisposable {
   readonly delivered: Delivered[] = [];
   /** Refusals for too many messages. */
   readonly limited: number[] = [];
-  /** Where calls go, one after the other. */
-  webhookUrls: readonly string[] = [];
+  /** Where calls go, one after the other: addresses, or `bot.webhook` of bots in this process. */
+  webhooks: readonly (string | Webhook)[] = [];
   readonly #options: FakeCloudApiOptions;
   readonly #server: Server;
   readonly #media = new FakeMedia();
@@ -135,25 +138,27 @@ export class FakeCloudApi implements AsyncDisposable {
   async deliverBody(body: string): Promise<void> {
     for (;;) {
       this.#closing.signal.throwIfAborted();
-      const url = this.webhookUrls[this.#calls++ % this.webhookUrls.length];
-      if (url !== undefined && (await this.post(url, body)) === 200) return;
+      const webhook = this.webhooks[this.#calls++ % this.webhooks.length];
+      if (webhook !== undefined && (await this.post(webhook, body)) === 200) return;
       await new Promise((resolve) => setTimeout(resolve, this.#options.redeliverMs ?? 50));
     }
   }
 
   /** One call. Resolves with the status of the answer, or undefined when there was none in time. */
-  async post(url: string, body: string): Promise<number | undefined> {
+  async post(webhook: string | Webhook, body: string): Promise<number | undefined> {
     const limit = AbortSignal.timeout(this.#options.patienceMs ?? 2_000);
     const signal = AbortSignal.any([limit, this.#closing.signal]);
+    const to = typeof webhook === 'string' ? webhook : 'http://bot/';
+    const request = new Request(to, { method: 'POST', body, headers: signedHeaders(this.appSecret, body), signal });
     let status: number | undefined;
     try {
-      const answer = await fetch(url, { method: 'POST', body, headers: signedHeaders(this.appSecret, body), signal });
+      const answer = await (typeof webhook === 'string' ? fetch(request) : webhook(request));
       await answer.body?.cancel();
       status = answer.status;
     } catch {
       // Not answered, so not taken in.
     }
-    this.delivered.push({ url, status });
+    this.delivered.push({ to, status });
     return status;
   }
 
