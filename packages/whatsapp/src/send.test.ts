@@ -1,8 +1,9 @@
+import { Bot } from '@botmesh/core';
 import { DeliveryError, DeliveryUnknownError, LeaseLostError, RateLimitedError } from '@botmesh/core/spi';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { made, OURS, SECRET, sending, TOKEN, VERIFY } from '../testing/hook.js';
+import { call, made, OURS, SECRET, sending, TOKEN, VERIFY } from '../testing/hook.js';
 import { explain, type Sent, WhatsAppError, type WhatsAppReply } from './index.js';
-import { FakeCloudApi } from './testing.js';
+import { bodyOf, change, FakeCloudApi, status, textMessage } from './testing.js';
 import type { WhatsApp } from './whatsapp.js';
 
 const ANA = '16505551234';
@@ -336,6 +337,36 @@ test('no error says a token, a secret, a number or a text', async () => {
     expect(planted.filter((each) => everythingIn(error as Error).includes(each))).toEqual([]);
   }
   expect(errors.filter((error) => error instanceof DeliveryError).length).toBeGreaterThan(8);
+});
+
+test('no line that a bot logs says a token, a secret or a text', async () => {
+  const text = 'a text that nobody may see';
+  const lines: string[] = [];
+  const hooked = made({
+    apiUrl: fake.url,
+    timeoutMs: 100,
+    onStatus: () => {
+      throw new Error('a listener that fails');
+    },
+  });
+  const bot = new Bot({ provider: hooked, log: (line) => void lines.push(line), retryDelayMs: 1, maxAttempts: 2 });
+  bot.use((ctx) => ctx.reply(ctx.message.text));
+  await bot.start();
+  fake.fail({ code: 131026, times: 2 });
+  fake.fail({ instead: 'cut', times: 2 });
+  const bodies = ['16505551234', '447700900000'].map((from) =>
+    bodyOf([change(OURS, { messages: [textMessage(from, text)] })]),
+  );
+
+  for (const body of bodies) expect((await bot.webhook(call(body))).status).toBe(200);
+  expect((await bot.webhook(call(bodies[0]!, 'wrong'))).status).toBe(401);
+  expect((await bot.webhook(call(bodies[0]!.slice(0, -3)))).status).toBe(400);
+  const told = bodyOf([change(OURS, { statuses: [status('wamid.1', ANA, 'read', { text })] })]);
+  expect((await bot.webhook(call(told))).status).toBe(500);
+  await bot.stop();
+
+  expect(lines.length).toBeGreaterThanOrEqual(5);
+  for (const line of lines) expect([TOKEN, SECRET, VERIFY, text].filter((each) => line.includes(each))).toEqual([]);
 });
 
 function everythingIn(error: Error): string {
