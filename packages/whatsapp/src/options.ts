@@ -1,4 +1,5 @@
 import { ConfigError, checkOptionNames, shown } from '@botmesh/core/spi';
+import { WhatsAppError } from './error-codes.js';
 import type { Status, Update } from './updates.js';
 
 export interface WhatsAppOptions {
@@ -161,9 +162,17 @@ function originOf(apiUrl: unknown = 'https://graph.facebook.com'): string {
 function tokensOf(token: WhatsAppOptions['token']): Settings['tokenOf'] {
   if (typeof token === 'string') return async () => token;
   return async (phoneNumberId) => {
-    const given: unknown = await token(phoneNumberId);
+    let given: unknown;
+    try {
+      given = await token(phoneNumberId);
+    } catch (cause) {
+      throw new WhatsAppError('token', 'nothing was sent: the function token threw.', { cause });
+    }
     if (isText(given) && !/\s/.test(given)) return given;
-    throw new ConfigError(`whatsapp(): the function token gave ${missing(given)}. Give a text without white space.`);
+    throw new WhatsAppError(
+      'token',
+      `nothing was sent: the function token gave ${missing(given)}. Give a text without space.`,
+    );
   };
 }
 

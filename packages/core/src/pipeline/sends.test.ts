@@ -70,4 +70,24 @@ describe('the pace of a process alone', () => {
 
     expect(times).toEqual({ a1: 0, a2: 100, b1: 10, a3: 600, b2: 100 });
   });
+
+  test('each account has a rate of its own, and a pause of one holds no other', async () => {
+    const clock = new VirtualClock();
+    const accountOf = (chat: string): string => chat.slice(0, 1);
+    const pacer = new Pacer(clock, undefined, accountOf, { account: { perSecond: 10 } });
+    const { signal } = new AbortController();
+    const times: Record<string, number> = {};
+    const send = (chat: string): Promise<void> =>
+      pacer.wait(chat, signal).then(() => {
+        times[chat] = clock.monotonicMs();
+      });
+
+    await clock.run(async () => {
+      await Promise.all([send('a1'), send('a2'), send('b1')]);
+      await pacer.hold('a1', new RateLimitedError(500));
+      await Promise.all([send('a3'), send('b2')]);
+    });
+
+    expect(times).toEqual({ a1: 0, a2: 100, b1: 0, a3: 600, b2: 100 });
+  });
 });

@@ -1,6 +1,7 @@
+import { createHmac } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { SIGNATURE_HEADER, signWebhook, verifyWebhook } from '../index.js';
-import { sign, verify } from './signature.js';
+import { isHmac, isSameSecret, sign, verify } from './signature.js';
 
 const NOW_MS = 1_800_000_000_000;
 const body = new TextEncoder().encode('{"text":"é🔑"}');
@@ -51,4 +52,22 @@ test('who gets replies verifies them by what the package exports, header and bod
 
   expect(verifyWebhook(headers['x-botmesh-signature'], 'text', limits)).toBe('valid');
   expect(verifyWebhook(headers['x-other'], 'text', limits)).toBe('missing');
+});
+
+test('a digest of a platform is of all its parts in their order, and by one of the secrets', () => {
+  const digest = createHmac('sha256', 'key').update('v0:1:body').digest('hex');
+
+  expect(isHmac(digest, ['other', 'key'], 'v0:', '1:', new TextEncoder().encode('body'))).toBe(true);
+  expect(isHmac(digest.toUpperCase(), ['key'], 'v0:1:body')).toBe(true);
+  expect(isHmac(digest, ['key'], 'body', 'v0:1:')).toBe(false);
+  expect(isHmac(digest, ['other'], 'v0:1:body')).toBe(false);
+  expect(isHmac(digest, [], 'v0:1:body')).toBe(false);
+  for (const odd of ['', digest.slice(1), `${digest}0`, 'g'.repeat(64), `${digest}\n`]) {
+    expect(isHmac(odd, ['key'], 'v0:1:body')).toBe(false);
+  }
+});
+
+test('a secret is the same, or not, whatever its length', () => {
+  expect(isSameSecret('secret', 'secret')).toBe(true);
+  for (const given of ['', 'secre', 'secret ', 'Secret']) expect(isSameSecret(given, 'secret')).toBe(false);
 });

@@ -1,0 +1,49 @@
+// One replica of a bot on WhatsApp in a process of its own: a web server, a Bot on Redis, and a diary that all share.
+import { appendFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { Readable } from 'node:stream';
+import { Bot } from '@botmesh/core';
+import { RedisCoordinator, RedisStateStore } from '@botmesh/redis';
+import { whatsapp } from '@botmesh/whatsapp';
+
+const { replicaId, diary, leaseMs, redisUrl, rates, workMs, ...platform } = JSON.parse(process.argv[2]);
+const note = (event, what = {}) => appendFileSync(diary, `${JSON.stringify({ replicaId, event, ...what })}\n`);
+
+const bot = new Bot({
+  provider: whatsapp({
+    ...platform,
+    timeoutMs: 1_500,
+    onStatus: ({ id, status }) => note('status', { id, how: status }),
+  }),
+  coordinator: new RedisCoordinator({ url: redisUrl, replicaId, leaseMs, maxAttempts: 20 }),
+  state: new RedisStateStore({ url: redisUrl }),
+  rates,
+  onUnknownSend: 'resend',
+  retryDelayMs: 5,
+  onError: () => {},
+  log: () => {},
+});
+bot.use(async (ctx) => {
+  const { chat, id } = ctx.message;
+  note('begun', { chat, id, attempt: ctx.attempt });
+  await new Promise((resolve) => setTimeout(resolve, workMs));
+  const last = typeof ctx.state.last === 'string' ? ctx.state.last : 'none';
+  ctx.state.last = ctx.message.text;
+  await ctx.reply(`${ctx.message.text} after ${last}`);
+});
+bot.on('ended', ({ chat, id, how }) => note('ended', { chat, id, how }));
+bot.on('unknownSend', ({ chat, id, did }) => note('unknown', { chat, id, how: did }));
+
+const server = createServer(async (incoming, response) => {
+  const { method = 'GET', url = '/', headers } = incoming;
+  const body = method === 'POST' ? { body: Readable.toWeb(incoming), duplex: 'half' } : {};
+  const answer = await bot.webhook(new Request(`http://localhost${url}`, { method, headers, ...body }));
+  response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
+});
+
+bot.handleSignals({ drainMs: 5_000 });
+await bot.start();
+await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+// A parent that is gone leaves nobody to work for.
+process.on('disconnect', () => process.exit());
+process.send?.({ url: `http://127.0.0.1:${server.address().port}/whatsapp` });
