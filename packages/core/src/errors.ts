@@ -287,6 +287,7 @@ export function checkOptionNames(where: string, options: unknown, known: Readonl
       `${where}: expected an object of options, found ${options === null ? 'null' : typeof options}.`,
     );
   }
+  if (Array.isArray(options)) throw new ConfigError(`${where}: expected an object of options, found a list.`);
   const unknown = Object.keys(options).find((name) => known[name] !== true);
   if (unknown === undefined) return;
   throw new ConfigError(`${where}: there is no option '${unknown}'. There are ${Object.keys(known).join(', ')}.`);

@@ -284,7 +284,10 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
    * @throws CoordinationUnavailableError when the backend does not answer
    */
   async cancel(chat: string, reason = 'cancelled'): Promise<boolean> {
-    return this.#reach('bot.cancel()', chat, cancelNote(String(reason)));
+    if (typeof reason !== 'string') {
+      throw new BadInputError(`bot.cancel(): expected a text as the reason, found ${kindOf(reason)}.`);
+    }
+    return this.#reach('bot.cancel()', chat, cancelNote(reason));
   }
 
   /**
@@ -361,7 +364,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
    */
   stop(options: StopOptions = {}): Promise<void> {
     checkOptionNames('bot.stop()', options, { drainMs: true });
-    const drainMs = checkDrainMs(options.drainMs ?? DRAIN_MS);
+    const drainMs = checkDrainMs(options.drainMs === undefined ? DRAIN_MS : options.drainMs);
     if (drainMs === 0) this.#hurry.abort();
     this.#stopped ??= this.#stop(drainMs);
     return this.#stopped;
@@ -640,6 +643,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
         return this.#handling.run(attempt, ctx, runScript);
       },
       failed: (error, attempt, work) => this.#failed(error, attempt, work),
+      hearsEnds: () => this.#events.count('ended') > 0,
       ended: (chat, message, how, more) => this.#ended(chat, message, how, more),
       pacer: this.#makePacer(),
       unknownSends: this.#options.onUnknownSend,
@@ -678,7 +682,6 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   }
 
   #ended(chat: string, { seq, id }: Named, how: How, more: EndDetail | undefined): void {
-    if (this.#events.count('ended') === 0) return;
     const { by, reason, isUnsure } = more ?? {};
     this.#events.emit('ended', {
       chat,

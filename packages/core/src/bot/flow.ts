@@ -115,8 +115,9 @@ export class Flow<A extends object = {}> implements AnyFlow {
   ask<K extends string, T>(question: Text<A>, key: K, options: AskOptions<A, T>): Flow<A & Record<K, T>>;
   ask<K extends string>(question: Text<A>, key: K, options?: AskOptions<A, unknown>): Flow<A & Record<K, unknown>> {
     this.#check('ask', question);
-    if (typeof key !== 'string') {
-      throw new ConfigError(`flow('${this.name}').ask(): expected a key for the answer second, found ${typeof key}.`);
+    if (typeof key !== 'string' || key === '') {
+      const found = key === '' ? 'an empty one' : typeof key;
+      throw new ConfigError(`flow('${this.name}').ask(): expected a key for the answer second, found ${found}.`);
     }
     if (options !== undefined && typeof options?.parse !== 'function') {
       throw new ConfigError(`flow('${this.name}').ask(): options without parse. Pass { parse }, or no options.`);

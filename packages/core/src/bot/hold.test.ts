@@ -534,3 +534,44 @@ test('what was saved under a key is not done again when the replica dies before 
 
   expect(begun).toEqual(['a']);
 });
+
+test('what a replica that died between two saves had saved counts again there, and once where the id of the message is kept along', async () => {
+  const lab = new Lab();
+  const fences: number[] = [];
+  await lab.run(async () => {
+    const set = (bot: Bot<ChatState, Account, Account>): unknown =>
+      bot.use(async (ctx) => {
+        const held = await ctx.hold('global', 'user');
+        const { id } = ctx.message;
+        for (const { state } of held) {
+          state.points = (state.points ?? 0) + 1;
+          const counts = state as { safe?: number; done?: string | undefined };
+          if (counts.done !== id) counts.safe = (counts.safe ?? 0) + 1;
+          counts.done = id;
+        }
+        fences.push(held[0].fence);
+      });
+    const dying: StateStore = {
+      load: (key) => lab.store.load(key),
+      save: async (key, value, fence) => {
+        await lab.store.save(key, value, fence);
+        if (key !== 'botmesh:hold:global') return;
+        a.coordinator.crash();
+        await new Promise(() => {});
+      },
+    };
+    const a = await lab.replica(set, { state: dying });
+    await lab.replica(set);
+    await a.provider.receive({ chat: 'k', id: '1', from: 'ana', text: 'x' });
+    await lab.clock.sleep(60_000);
+    await lab.settled();
+
+    const kept = async (key: string): Promise<unknown> =>
+      ((await lab.store.load(`botmesh:hold:${key}`))?.value as { data: unknown } | undefined)?.data;
+    expect(await kept('global')).toEqual({ points: 2, safe: 1, done: '1' });
+    expect(await kept('user:ana')).toEqual({ points: 1, safe: 1, done: '1' });
+  });
+
+  expect(fences).toHaveLength(2);
+  expect(fences[1]).toBeGreaterThan(fences[0]!);
+});

@@ -71,6 +71,30 @@ describe('what cannot work is refused where it is written', () => {
     await bot.stop();
   });
 
+  test('a clock that is none, a list in place of options, a limit that is no number', () => {
+    const bot = new Bot({ provider: new FakeProvider(), log: () => {} });
+
+    expect(made({ clock: {} })).toMatch(/clock is an object without monotonicMs\(\)/);
+    expect(made({ clock: null })).toMatch(/clock is null/);
+    expect(made({ rates: [] })).toMatch(/rates: expected an object of options, found a list/);
+    for (const maxRunMs of [Symbol('x'), 5n, true]) {
+      const options = untyped({ maxRunMs });
+      expect(problem(() => bot.schedule({ everyMs: 1_000 }, 'a', () => {}, options))).toMatch(/maxRunMs is/);
+    }
+    expect(() => bot.stop(untyped({ drainMs: null }))).toThrow(/drainMs is null/);
+    expect(problem(() => bot.handleSignals({ signals: [] }))).toMatch(/signals is no list of names/);
+    expect(problem(() => flow('a').ask('Name?', ''))).toMatch(/key for the answer second, found an empty one/);
+  });
+
+  test('a reason that is no text', async () => {
+    const bot = new Bot({ provider: new FakeProvider(), log: () => {} });
+    await bot.start();
+
+    await expect(bot.cancel('k', untyped({ why: 'secret' }))).rejects.toThrow(/reason, found an object/);
+
+    await bot.stop();
+  });
+
   test('a chat that is no name', async () => {
     const bot = new Bot({ provider: new FakeProvider(), log: () => {} });
     await bot.start();

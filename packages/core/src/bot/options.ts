@@ -114,6 +114,7 @@ export function checkOptions(options: BotOptions): void {
   checkProvider(options?.provider);
   checkOptionNames('Bot', options, NAMES);
   checkPart('coordinator', options.coordinator, ['start', 'stop', 'reserve', 'acquireTurn', 'on'], 'a coordinator');
+  checkPart('clock', options.clock, ['monotonicMs', 'wallMs', 'setTimer', 'clearTimer'], 'a Clock');
   checkState(options.state);
   for (const name of ['onError', 'onRejected', 'log'] as const) {
     const value: unknown = options[name];

@@ -52,7 +52,7 @@ export function handleSignals(bot: Stoppable, options: SignalOptions, source: Si
 function checked(options: SignalOptions): { signals: readonly string[]; drainMs: number; exit: boolean } {
   checkOptionNames('bot.handleSignals()', options, { signals: true, drainMs: true, exit: true });
   const { signals = SIGNALS, drainMs = DRAIN_MS, exit = true } = options;
-  if (!Array.isArray(signals) || signals.some((signal) => typeof signal !== 'string')) {
+  if (!Array.isArray(signals) || signals.length === 0 || signals.some((signal) => typeof signal !== 'string')) {
     throw new ConfigError("bot.handleSignals(): signals is no list of names. Pass ['SIGTERM', 'SIGINT'].");
   }
   return { signals, drainMs: checkDrainMs(drainMs), exit };

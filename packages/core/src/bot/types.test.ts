@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { FakeProvider } from '../testing/FakeProvider.js';
 import { Bot } from './Bot.js';
 import type { ChatState, Context } from './Context.js';
+import { flow } from './flow.js';
 import type { Job } from './schedule/Job.js';
 
 const provider = new FakeProvider();
@@ -128,6 +129,45 @@ test('a schema and the state of the bot agree', async () => {
   new Bot<{ count: string }>({ provider, log, state: { schema: z.object({ count: z.number().default(0) }) } });
   // @ts-expect-error: a broadcast has a name
   await expect(make().broadcast([], 'x', {})).rejects.toThrow(/no id/);
+});
+
+test('what cannot work does not compile', () => {
+  const never = (): void => {
+    // @ts-expect-error: no such mode
+    new Bot({ provider, overlap: 'queue' });
+    // @ts-expect-error: only what collects waits for quiet
+    new Bot({ provider, overlap: { mode: 'latest', quietMs: 5 } });
+    // @ts-expect-error: one of two
+    new Bot({ provider, onUnavailable: 'wait' });
+    // @ts-expect-error: a bot has a provider
+    new Bot({});
+    // @ts-expect-error: a time is a number
+    void make().stop({ drainMs: '5s' });
+    // @ts-expect-error: a chat is named by a text
+    void make().cancel(5);
+    // @ts-expect-error: there is no such event
+    make().on('end', () => {});
+    make().on('ended', ({ how, by, isUnsure }) => {
+      expectTypeOf(how).toEqualTypeOf<'handled' | 'merged' | 'cancelled' | 'rejected' | 'parked' | 'dropped'>();
+      expectTypeOf(by?.seq).toEqualTypeOf<number | undefined>();
+      expectTypeOf(isUnsure).toEqualTypeOf<boolean | undefined>();
+    });
+    make().use(async (ctx) => {
+      // @ts-expect-error: a reply has a text
+      await ctx.reply(42);
+      // @ts-expect-error: read only
+      ctx.message.text = 'x';
+    });
+    flow('signup')
+      .ask('Name?', 'name')
+      .say((_ctx, c) => {
+        expectTypeOf(c.state.name).toEqualTypeOf<string>();
+        // @ts-expect-error: nobody asked for that
+        return c.state.nmae;
+      });
+  };
+
+  expect(never).toBeTypeOf('function');
 });
 
 test('one held key gives its hold, and several an array of them', async () => {

@@ -115,7 +115,7 @@ export class Tickets implements Keeper {
 
   /** Nobody will acquire it: what it stands for is done. */
   finish(place: Place, onLanded: (() => void) | undefined): Promise<void> {
-    const landed = onLanded && ((_isAll: boolean, isUnsure: boolean): void => void (isUnsure || onLanded()));
+    const landed = onLanded && ((_isAll: boolean, isUnsure?: boolean): void => void (isUnsure || onLanded()));
     return new Promise((resolve) => this.#give(place, { how: 'done', onLanded: landed }, resolve));
   }
 
@@ -388,7 +388,8 @@ function backOf({ isMessage }: Place): Ending {
 /** Not in the midst of an answer. */
 function tellLanded({ onLanded }: Ending, isAll: boolean, isUnsure: boolean): void {
   if (onLanded === undefined) return;
-  queueMicrotask(() => callQuietly((all: boolean) => onLanded(all, isUnsure), isAll));
+  const told = isUnsure ? (all: boolean): void => onLanded(all, true) : onLanded;
+  queueMicrotask(() => callQuietly(told, isAll));
 }
 
 /** Without the parts that are not needed: most releases need none, and it is sent as it is. */

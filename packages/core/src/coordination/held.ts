@@ -9,7 +9,7 @@ export interface Ending {
   readonly error?: string | null;
   /** Messages behind it that end with it. */
   readonly also?: readonly number[];
-  readonly onLanded?: ((isAll: boolean, isUnsure: boolean) => void) | undefined;
+  readonly onLanded?: ((isAll: boolean, isUnsure?: boolean) => void) | undefined;
 }
 
 const LONGEST_ERROR = 500;

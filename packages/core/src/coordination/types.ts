@@ -153,7 +153,7 @@ export interface LetGo {
    * whether those in `also` ended with it. `isUnsure`: no answer will ever tell, since this replica was counted as dead or
    * stopped before one came; the ticket may have ended, or another replica has it. Never called when the turn was lost before.
    */
-  readonly onLanded?: (isAll: boolean, isUnsure: boolean) => void;
+  readonly onLanded?: (isAll: boolean, isUnsure?: boolean) => void;
 }
 
 /** A turn of a {@link Mailroom}. */

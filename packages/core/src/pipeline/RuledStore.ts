@@ -9,10 +9,6 @@ interface Session {
   readonly version?: number;
 }
 
-function hasVersion(found: StoredState | null): boolean {
-  return (found?.value as Partial<Session> | null | undefined)?.version !== undefined;
-}
-
 /** A store of sessions whose data follows rules: looked at and brought up to date at each load, looked at at each save. */
 export class RuledStore implements StateStore {
   readonly #store: StateStore;
@@ -23,21 +19,19 @@ export class RuledStore implements StateStore {
     this.#rules = rules;
   }
 
+  /** Plain state is read as it is: a Session refuses what has a version. */
   load(chat: string): Promise<StoredState | null> {
-    return this.#store.load(chat).then(this.#read);
+    return this.#rules.isPlain ? this.#store.load(chat) : this.#bring(chat);
   }
 
-  /** Made once, and no async function: most states are read as they are, for every message. */
-  readonly #read = (found: StoredState | null): StoredState | null | Promise<StoredState | null> =>
-    this.#rules.isPlain && !hasVersion(found) ? found : this.#bring(found);
-
-  async #bring(found: StoredState | null): Promise<StoredState | null> {
+  async #bring(chat: string): Promise<StoredState | null> {
+    const found = await this.#store.load(chat);
     if (found === null) return { value: { v: SESSION_VERSION, data: await this.#rules.begin() }, fence: 0 };
     const session = found.value as Session | null;
     // A format that the Session will refuse, and say so.
     if (session?.v !== SESSION_VERSION) return found;
-    const data = await this.#rules.read(session.data, session.version ?? 0);
-    return { value: { ...session, data }, fence: found.fence };
+    const { version = 0, ...rest } = session;
+    return { value: { ...rest, data: await this.#rules.read(session.data, version) }, fence: found.fence };
   }
 
   async save(chat: string, value: unknown, fence: number): Promise<void> {

@@ -19,6 +19,8 @@ type Data = Record<string, unknown>;
 
 interface Stored {
   readonly v: number;
+  /** Of the data's shape, where a bot that keeps none finds it: a later one of the bot wrote it. */
+  readonly version?: number;
   /** The message that wrote this. */
   readonly by: number;
   /** The messages that were handled together with it. */
@@ -46,6 +48,7 @@ export class Session {
       const version = JSON.stringify(stored?.v) ?? 'none';
       throw new BadInputError(`stored state: format ${version}, this replica knows ${SESSION_VERSION}`);
     }
+    if (stored?.version !== undefined) throw new NewerVersionError('stored state of ctx.state', stored.version, 0);
     this.#loaded = stored;
     this.#data = stored?.data ?? {};
     this.flow = stored?.flow;

@@ -79,6 +79,8 @@ export interface TurnSetup {
   metNewer(): void;
   /** Hears of a message that nobody will handle. */
   dropped(work: Work, why: string): void;
+  /** Whether anybody listens to `ended`. */
+  hearsEnds(): boolean;
   /** Hears of the end of every message, of this place and of those behind it. */
   ended(chat: string, message: Named, how: How, more: EndDetail | undefined): void;
   progressed(progress: Progress): void;

@@ -68,7 +68,7 @@ test('an end that is confirmed only after the turn was let go is told then', () 
     const a = await lab.bot(say);
     const mail = a.replica.coordinator as Mailroom;
     const acquire = mail.acquireTurn.bind(mail);
-    const landings: ((isAll: boolean, isUnsure: boolean) => void)[] = [];
+    const landings: ((isAll: boolean) => void)[] = [];
     mail.acquireTurn = async (...args): Promise<MailTurn> => {
       const turn = await acquire(...args);
       const release = turn.release.bind(turn);
@@ -83,7 +83,7 @@ test('an end that is confirmed only after the turn was let go is told then', () 
     await lab.sleep(lab.leaseMs);
     expect(lab.ends).toEqual([]);
 
-    landings[0]!(true, false);
+    landings[0]!(true);
 
     expect(lab.endsOf('k')).toEqual(['1 handled']);
   }));

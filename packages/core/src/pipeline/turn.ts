@@ -195,7 +195,8 @@ export class MessageTurn implements Way, Hearer {
             this.#to(this.#reopen());
             break;
           case 'settling':
-            await this.#limited(() => this.#settle(this.#attempt!));
+            if (this.#setup.maxTurnMs === undefined) await this.#settle(this.#attempt!);
+            else await this.#timed(() => this.#settle(this.#attempt!));
             this.#to('done');
             break;
           case 'failing':
@@ -326,7 +327,8 @@ export class MessageTurn implements Way, Hearer {
   }
 
   #load(chat: string): StoredState | null | Promise<StoredState | null> {
-    return this.#limited(() => this.#setup.store.load(chat));
+    const { maxTurnMs, store } = this.#setup;
+    return maxTurnMs === undefined ? store.load(chat) : this.#timed(() => store.load(chat));
   }
 
   /** Whether what waits behind this message may change what is done with it. */
@@ -520,7 +522,10 @@ export class MessageTurn implements Way, Hearer {
 
   #end(attempt: Attempt): Promise<void> {
     attempt.close();
-    return this.#letGo(this.#turn!, this.#also, (isAll, isUnsure) => this.#tellHandled(isAll, isUnsure));
+    const turn = this.#turn!;
+    // Most bots listen to nothing: what is told to nobody needs no word from the store.
+    if (this.#also.length === 0 && !this.#setup.hearsEnds()) return turn.release();
+    return this.#letGo(turn, this.#also, (isAll, isUnsure) => this.#tellHandled(isAll, isUnsure));
   }
 
   /**

@@ -1,4 +1,4 @@
-import { ConfigError, checkOptionNames } from '../../errors.js';
+import { ConfigError, checkOptionNames, shown } from '../../errors.js';
 import { RESERVED } from '../../pipeline/reserved.js';
 import type { Job } from './Job.js';
 import type { Missed } from './plan.js';
@@ -112,8 +112,8 @@ function check(when: unknown, name: unknown, options: ScheduleOptions, run: unkn
   if (!['last', 'skip', 'all'].includes(missed)) {
     throw new ConfigError(`${where}: missed is ${String(missed)}. Give 'last', 'skip' or 'all'.`);
   }
-  if (!(maxRunMs > 0 && maxRunMs <= LONGEST_RUN_MS)) {
-    throw new ConfigError(`${where}: maxRunMs is ${String(maxRunMs)}. Give a number above 0, or leave it out.`);
+  if (typeof maxRunMs !== 'number' || !(maxRunMs > 0 && maxRunMs <= LONGEST_RUN_MS)) {
+    throw new ConfigError(`${where}: maxRunMs is ${shown(maxRunMs)}. Give a number above 0, or leave it out.`);
   }
   for (const [option, value] of Object.entries({ chat, timeZone })) {
     if (value === undefined || (typeof value === 'string' && value !== '')) continue;
