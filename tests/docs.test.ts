@@ -166,9 +166,9 @@ function sourceText(): Set<string> {
 
 /** What a fragment may take for granted. */
 const PREAMBLE = `
-import type { Bot, Context } from '@botmesh/core';
+import type { Context } from '@botmesh/core';
 import type { ChatTurn, Coordinator, Inbox, Leadership, Store, Ticket } from '@botmesh/core/spi';
-declare const bot: Bot;
+declare const bot: import('@botmesh/core').Bot;
 declare const ctx: Context;
 declare const coordinator: Coordinator & Inbox;
 declare const leadership: Leadership;
