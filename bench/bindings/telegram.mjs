@@ -95,7 +95,7 @@ async function measure(framework, what, onMessage) {
       framework,
       fake,
       onMessage,
-      new RedisCoordinator({ url, namespace, leaseMs: 2_000 }),
+      new RedisCoordinator({ url, namespace, leaseMs: 6_000, dedupeMs: 60_000 }),
     );
   }
   for (const contender of Object.values(contenders)) await contender.run(updates());

@@ -9,5 +9,5 @@ bot.command('start', (ctx) => ctx.reply('Write something.'));
 bot.on('message', (ctx) => ctx.reply(`Message ${++ctx.session.count}`));
 bot.catch((error) => console.error(error));
 
-process.once('SIGTERM', () => bot.stop());
+process.once('SIGTERM', () => void bot.stop());
 await bot.start();

@@ -2,8 +2,11 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { FakeTelegram } from '@botmesh/telegram/testing';
 import type { Backend, OpenBackend } from '../cluster/backends.js';
+import { Balancer } from './Balancer.js';
 
 const REPLICA = fileURLToPath(new URL('./replica.mjs', import.meta.url));
+
+const SECRET = 'sesame';
 
 export type Framework = 'grammY' | 'Telegraf';
 
@@ -14,6 +17,8 @@ export class Replica {
   /** Resolves with the code or the signal it ended by. */
   readonly gone: Promise<number | string>;
   isGone = false;
+  /** Where it takes webhooks, if it does. */
+  port: number | undefined;
 
   constructor(told: object, onElected: (replica: Replica) => void) {
     const env = { ...process.env, NODE_NO_WARNINGS: '1' };
@@ -29,7 +34,8 @@ export class Replica {
       });
     });
     this.started = new Promise((resolve, reject) => {
-      this.process.on('message', (told: { started?: true; elected?: true }) => {
+      this.process.on('message', (told: { started?: true; elected?: true; port?: number }) => {
+        this.port = told.port ?? this.port;
         if (told.started) resolve();
         if (told.elected) onElected(this);
       });
@@ -52,12 +58,20 @@ export class Fleet implements AsyncDisposable {
   readonly elected: Replica[] = [];
   readonly #framework: Framework;
   readonly #backend: OpenBackend;
+  readonly #balancer: Balancer | undefined;
   /** By chat, how many messages were written. */
   readonly #written = new Map<number, number>();
   #isWriting = false;
   #writing: Promise<void> = Promise.resolve();
 
-  private constructor(framework: Framework, backend: OpenBackend, fake: FakeTelegram, leaseMs: number) {
+  private constructor(
+    framework: Framework,
+    backend: OpenBackend,
+    fake: FakeTelegram,
+    leaseMs: number,
+    balancer?: Balancer,
+  ) {
+    this.#balancer = balancer;
     this.#framework = framework;
     this.#backend = backend;
     this.fake = fake;
@@ -66,6 +80,16 @@ export class Fleet implements AsyncDisposable {
 
   static async open(framework: Framework, backend: Backend, leaseMs: number): Promise<Fleet> {
     return new Fleet(framework, await backend.open(), await FakeTelegram.start(), leaseMs);
+  }
+
+  /** The platform posts to a balancer, and that to one replica after the other. */
+  static async openWithWebhook(framework: Framework, backend: Backend, leaseMs: number): Promise<Fleet> {
+    const fake = await FakeTelegram.start({ redeliverMs: 100 });
+    const balancer = await Balancer.start();
+    const fleet = new Fleet(framework, await backend.open(), fake, leaseMs, balancer);
+    balancer.targets = () => fleet.replicas.filter(({ isGone }) => !isGone).flatMap(({ port }) => port ?? []);
+    await fetch(`${fake.apiRoot}/bot${fake.token}/setWebhook?url=${balancer.url}&secret_token=${SECRET}`);
+    return fleet;
   }
 
   get leader(): Replica {
@@ -83,6 +107,7 @@ export class Fleet implements AsyncDisposable {
       leaseMs: this.leaseMs,
       apiRoot,
       token,
+      ...(this.#balancer === undefined ? {} : { secretToken: SECRET }),
     };
     const replica = new Replica(told, (elected) => this.elected.push(elected));
     this.replicas.push(replica);
@@ -162,6 +187,7 @@ export class Fleet implements AsyncDisposable {
       }),
     );
     await this.fake.stop();
+    await this.#balancer?.stop();
     await this.#backend.close();
   }
 }

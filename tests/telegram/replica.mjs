@@ -1,7 +1,9 @@
 // One replica of a Telegram bot in a process of its own, written with grammY or Telegraf. What it does is seen at the platform.
+import { createServer } from 'node:http';
+import { nodeListener } from '@botmesh/core/spi';
 import { openBackend } from './open-backend.mjs';
 
-const { framework, backend, replicaId, leaseMs, apiRoot, token } = JSON.parse(process.argv[2]);
+const { framework, backend, replicaId, leaseMs, apiRoot, token, secretToken } = JSON.parse(process.argv[2]);
 const { coordinator, store } = await openBackend(backend, { replicaId, leaseMs });
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -32,7 +34,8 @@ async function make() {
 }
 
 const { bot, replicate } = await make();
-const replica = replicate(bot, { coordinator, log: () => {}, onError: () => {}, retryDelayMs: 5, pollSeconds: 1 });
+const receiving = secretToken === undefined ? { pollSeconds: 1 } : { webhook: { secretToken } };
+const replica = replicate(bot, { coordinator, log: () => {}, onError: () => {}, retryDelayMs: 5, ...receiving });
 coordinator.on('elected', ({ name }) => {
   if (name.startsWith('provider:')) process.send?.({ elected: true });
 });
@@ -40,4 +43,9 @@ coordinator.on('elected', ({ name }) => {
 process.on('disconnect', () => process.exit());
 replica.handleSignals({ drainMs: 5_000 });
 await replica.start();
-process.send?.({ started: true });
+if (secretToken === undefined) {
+  process.send?.({ started: true });
+} else {
+  const server = createServer(nodeListener(replica));
+  server.listen(0, '127.0.0.1', () => process.send?.({ started: true, port: server.address().port }));
+}

@@ -61,5 +61,43 @@ export function declareReplicas(backend: Backend): void {
         expect([fake.mostPolling, fake.conflicts]).toEqual([1, 0]);
       },
     );
+
+    // C-39, C-57, C-63, C-64
+    test('by webhook behind a balancer, one killed, one frozen, then all replaced: each chat is answered in order, none is lost', {
+      timeout: 120_000,
+    }, async () => {
+      await using fleet = await Fleet.openWithWebhook('grammY', backend, LEASE_MS);
+      const { fake } = fleet;
+      const answered = (more: number): Promise<void> => {
+        const enough = fake.calls.length + more;
+        return fake.until('more is answered', () => fake.calls.length >= enough, 60_000);
+      };
+      const [first, second] = await Promise.all([fleet.launch(), fleet.launch(), fleet.launch()]);
+      fleet.startWriting(CHATS, 50);
+      await answered(30);
+
+      first.signal('SIGKILL');
+      await fleet.launch();
+      await answered(30);
+      second.signal('SIGSTOP');
+      await pause(1.5 * LEASE_MS);
+      second.signal('SIGCONT');
+      await answered(30);
+      const repeated = fleet.again.length;
+      for (const old of fleet.replicas.filter(({ isGone }) => !isGone)) {
+        await fleet.launch();
+        old.signal('SIGTERM');
+        expect(await old.gone).toBe(0);
+      }
+      await fleet.stopWriting();
+      await fleet.everythingAnswered();
+
+      expect(fleet.told).toEqual(fleet.expected);
+      expect(await fleet.remembered()).toEqual(fleet.expected);
+      expect(repeated).toBeLessThanOrEqual(2 * CHATS.length);
+      expect(fleet.again).toHaveLength(repeated);
+      // Some were refused on the way, or the faults have missed everything.
+      expect(fake.deliveries.some(({ status }) => status !== 200)).toBe(true);
+    });
   });
 }

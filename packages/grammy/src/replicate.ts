@@ -115,7 +115,8 @@ function arrival<C extends Context>(
 }
 
 function chatOf(ctx: Context): string | undefined {
-  const id = ctx.chatId ?? ctx.from?.id;
+  // Not ctx.chatId, which the first versions of the range do not have.
+  const id = ctx.chat?.id ?? ctx.businessConnection?.user_chat_id ?? ctx.from?.id;
   return id === undefined ? undefined : String(id);
 }
 

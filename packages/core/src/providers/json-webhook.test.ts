@@ -18,7 +18,7 @@ async function status(
   more: RequestInit & { path?: string; intake?: Intake } = {},
 ): Promise<number> {
   const { path = '/hook', intake = accepts, ...init } = more;
-  const headers = { 'x-secret': 'sesame', ...init.headers };
+  const headers = { 'x-secret': 'sesame', ...(init.headers as Record<string, string> | undefined) };
   const request = new Request(`http://localhost${path}`, { method: 'POST', body: body ?? null, ...init, headers });
   return (await receive(request, intake)).status;
 }
