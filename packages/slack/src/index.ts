@@ -1,1 +1,2 @@
-export {};
+// For whoever writes a bot.
+export { type SlackOptions, slack } from './slack.js';

@@ -212,6 +212,11 @@ export class FakeSlack {
     this.#sockets.disconnect(reason);
   }
 
+  /** Hears nothing from the sockets for `ms`: what they say, also that they close, comes later. */
+  stallSockets(ms: number): void {
+    this.#sockets.stall(ms);
+  }
+
   /** Cuts every socket, without a word. */
   cutSockets(): void {
     this.#sockets.cut();

@@ -100,6 +100,14 @@ export class SocketMode {
     for (const { socket } of this.#connections) socket.send(text);
   }
 
+  /** Reads nothing from the connections for so long: what they say, also that they close, is heard later. */
+  stall(ms: number): void {
+    for (const { socket } of this.#connections) {
+      socket.pause();
+      setTimeout(() => socket.resume(), ms).unref();
+    }
+  }
+
   /** Cuts all connections, without a word. */
   cut(): void {
     for (const { socket } of this.#connections) socket.terminate();

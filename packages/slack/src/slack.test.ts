@@ -1,0 +1,219 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { ConfigError } from '@botmesh/core';
+import { type Intake, nodeListener } from '@botmesh/core/spi';
+import { providerConformance } from '@botmesh/core/testing';
+import { afterEach, describe, expect, test } from 'vitest';
+import { slack } from './index.js';
+import { type Body, messageOf } from './parse.js';
+import { FakeSlack } from './testing/FakeSlack.js';
+import { callbackOf } from './testing/payloads.js';
+import { signRequest } from './testing/sign-request.js';
+
+const ends: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+const SECRET = 'signing-secret';
+const ADDRESS = 'http://127.0.0.1/slack/events';
+
+function post(body: string, headers: Record<string, string> = {}): Request {
+  const all = { 'content-type': 'application/json', ...signRequest(SECRET, body, Date.now()), ...headers };
+  return new Request(ADDRESS, { method: 'POST', body, headers: all });
+}
+
+/** What Slack posts for a message: its id is its time, in microseconds. */
+function wrapped({ id, chat, text }: { id: string; chat: string; text: string }): Body {
+  const event = { type: 'message', channel: chat, channel_type: 'im', user: 'U1', ts: id, event_ts: id, text };
+  return callbackOf(event, { eventId: `Ev${id}`, ts: '1.0' });
+}
+
+for (const { title, run } of providerConformance({
+  name: 'slack',
+  open: async () => {
+    const fake = await FakeSlack.start();
+    let intake: Intake | undefined;
+    const made = slack({ token: 'xoxb-fake', signingSecret: SECRET, apiUrl: fake.apiUrl });
+    const provider = {
+      ...made,
+      start: (take: Intake) => {
+        // An id is made of place and time. The suite asks for its own, which is the time.
+        intake = (message) => take({ ...message, id: message.id?.split(':').at(-1) });
+      },
+    };
+    return {
+      provider,
+      deliver: async (message) => {
+        const refuse: Intake = () => Promise.reject(new Error('not started'));
+        return (await made.webhook!(post(JSON.stringify(wrapped(message))), intake ?? refuse)).status === 200;
+      },
+      sent: () => fake.calls.filter(({ method }) => method === 'chat.postMessage').map(sentBy),
+      refuseNextSend: () => fake.refuse('chat.postMessage', 'channel_not_found'),
+      close: () => fake.close(),
+    };
+  },
+})) {
+  test(`slack: ${title}`, run);
+}
+
+function sentBy({ args }: { args: Record<string, unknown> }): { chat: string; text: string } {
+  return { chat: String(args.channel as string), text: String(args.text as string) };
+}
+
+describe('slack()', () => {
+  const provider = slack({
+    token: 'xoxb-fake',
+    signingSecret: [SECRET, 'the next one'],
+    path: '/slack/events',
+    maxBytes: 2_000,
+  });
+  const taking: Intake = async () => 'accepted';
+  const statusOf = async (request: Request, intake = taking): Promise<number> =>
+    (await provider.webhook!(request, intake)).status;
+
+  test('answers 401 to a wrong or missing signature and a time out of the window, without a look at the body', async () => {
+    const body = JSON.stringify(wrapped({ id: '1.1', chat: 'D1', text: 'hi' }));
+    const reached: unknown[] = [];
+    const intake: Intake = async (message) => {
+      reached.push(message);
+      return 'accepted';
+    };
+
+    expect(await statusOf(post(body, signRequest('wrong', body, Date.now())), intake)).toBe(401);
+    expect(await statusOf(post(body, signRequest(SECRET, body, Date.now() - 301_000)), intake)).toBe(401);
+    expect(await statusOf(post(body, signRequest(SECRET, body, Date.now() + 302_000)), intake)).toBe(401);
+    expect(await statusOf(post(body, { 'x-slack-signature': 'v0=short' }), intake)).toBe(401);
+    expect(await statusOf(post(body, signRequest('the next one', body, Date.now())), intake)).toBe(200);
+    expect(reached).toHaveLength(1);
+  });
+
+  test('answers 413, 400, 404 and 405, and never throws on a truncated body', async () => {
+    const whole = JSON.stringify(wrapped({ id: '1.1', chat: 'D1', text: 'hi' }));
+
+    expect(await statusOf(post(`"${'x'.repeat(2_000)}"`))).toBe(413);
+    expect(await statusOf(new Request('http://127.0.0.1/else', { method: 'POST' }))).toBe(404);
+    expect(await statusOf(new Request(ADDRESS))).toBe(405);
+    for (const wrong of ['null', '3', '[]', '"text"']) expect(await statusOf(post(wrong))).toBe(400);
+    for (let length = 0; length < whole.length; length += 7) {
+      expect(await statusOf(post(whole.slice(0, length)))).toBe(400);
+    }
+  });
+
+  test('answers the challenge by which Slack knows an address', async () => {
+    const found = await provider.webhook!(post('{"type":"url_verification","challenge":"abc"}'), taking);
+
+    expect(await found.json()).toEqual({ challenge: 'abc' });
+  });
+
+  test('refuses options that cannot work', () => {
+    expect(() => slack({ token: '', signingSecret: SECRET })).toThrow(ConfigError);
+    expect(() => slack({ token: 'xoxb-fake', signingSecret: [] })).toThrow(ConfigError);
+    expect(() => slack({ token: 'xoxb-fake', signingSecret: SECRET, secret: 'x' } as never)).toThrow(
+      "no option 'secret'",
+    );
+  });
+
+  test('waits as long as a limit says, for this chat alone, and names the error of Slack but not the text', async () => {
+    const fake = await FakeSlack.start();
+    ends.push(() => fake.close());
+    const posting = slack({ token: 'xoxb-fake', signingSecret: SECRET, apiUrl: fake.apiUrl });
+    const context = { signal: new AbortController().signal, fence: 1, key: 'k' };
+    fake.limit('chat.postMessage', 7);
+    fake.refuse('chat.postMessage', 'is_archived');
+
+    await expect(posting.send('C1:1.1', { text: 'planted' }, context)).rejects.toMatchObject({
+      retryAfterMs: 7_000,
+      scope: 'chat',
+    });
+    const refusal: unknown = await Promise.resolve(posting.send('C1:1.1', { text: 'planted' }, context)).catch(
+      (error) => error,
+    );
+    expect(refusal).toMatchObject({ code: 'delivery' });
+    expect(String(refusal)).toContain('is_archived');
+    expect(String(refusal)).not.toMatch(/planted|xoxb/);
+    await posting.send('C1:1.1', { text: 'in the thread' }, context);
+    expect(fake.messages('C1', '1.1')).toMatchObject([{ text: 'in the thread' }]);
+  });
+
+  test('hears what the fake posts over HTTP: events, commands and buttons', async () => {
+    const heard: unknown[] = [];
+    const intake: Intake = async ({ chat, kind, text }) => {
+      heard.push([chat, kind, text]);
+      return 'accepted';
+    };
+    const server = createServer(nodeListener({ webhook: (request) => provider.webhook!(request, intake) }));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    ends.push(() => new Promise((resolve) => server.close(resolve)));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/slack/events`;
+    const fake = await FakeSlack.start({ eventsUrl: url, retryMs: [] });
+    ends.push(() => fake.close());
+
+    const { ts, delivered } = fake.say({ channel: 'C1', text: 'hi' });
+    expect(await delivered).toMatchObject({ status: 200 });
+    expect(await fake.command({ command: '/go', channel: 'C1', text: 'now' })).toMatchObject({ status: 200 });
+    expect(await fake.action({ actionId: 'press', channel: 'D1', value: 'yes' })).toMatchObject({ status: 200 });
+
+    expect(heard).toEqual([
+      [`C1:${ts}`, undefined, 'hi'],
+      ['C1', 'command', '/go now'],
+      ['D1', 'callback', 'yes'],
+    ]);
+  });
+});
+
+describe('what a body is', () => {
+  test('a message and its mention are one; under another wrapper, too', () => {
+    const one = wrapped({ id: '1.1', chat: 'C1', text: 'hi' });
+    const mention = { ...one, event_id: 'Ev9', event: { ...(one.event as object), type: 'app_mention' } };
+
+    expect(messageOf(mention)?.id).toBe(messageOf(one)?.id);
+    expect(messageOf(mention)?.kind).toBe('mention');
+  });
+
+  test('what the bot itself wrote is none', () => {
+    const one = wrapped({ id: '1.1', chat: 'D1', text: 'hi' });
+
+    expect(
+      messageOf({ ...one, event: { ...(one.event as object), user: 'U00FAKEBOT', bot_id: 'B1' } }),
+    ).toBeUndefined();
+  });
+
+  test('what nobody knows is unknown, with all that it had', () => {
+    const body = callbackOf({ type: 'event_of_the_future', channel: 'C1' }, { eventId: 'Ev1', ts: '1.0' });
+
+    expect(messageOf(body)).toMatchObject({ chat: 'C1', id: 'Ev1', kind: 'unknown', raw: body });
+    expect(messageOf({ type: 'holo_gesture', user: { id: 'U1' } })).toMatchObject({ chat: 'user:U1', kind: 'unknown' });
+  });
+
+  const folder = ['../../../../shared/fixtures/slack/', '../../../../../shared/fixtures/slack/']
+    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+    .find((path) => existsSync(path));
+  test.skipIf(folder === undefined)(
+    `every recorded payload is a message, typed or unknown${folder === undefined ? ' (skipped: no ../shared/fixtures)' : ''}`,
+    () => {
+      const bodies = readdirSync(folder!).flatMap((file) =>
+        bodiesIn(JSON.parse(readFileSync(`${folder}${file}`, 'utf8'))),
+      );
+      expect(bodies.length).toBeGreaterThan(20);
+      for (const body of bodies) {
+        const message = messageOf(body);
+        if (message === undefined) continue;
+        expect(message.chat).toMatch(/^([CDG]\w+(:\d+\.\d+)?|user:\w+)$/);
+        expect(message.kind).not.toBe('unknown');
+        expect(messageOf(structuredClone(body))?.id).toBe(message.id);
+      }
+    },
+  );
+});
+
+/** Everything in a recording that Slack would have posted as a body, however deep it lies. */
+function bodiesIn(value: unknown): Body[] {
+  if (typeof value !== 'object' || value === null) return [];
+  const body = value as Body;
+  const isBody = body.type === 'event_callback' || body.command !== undefined || body.trigger_id !== undefined;
+  return isBody ? [body] : Object.values(value).flatMap(bodiesIn);
+}
