@@ -7,9 +7,10 @@ import { Chat, ConsoleLogger } from 'chat';
 import { MeshState, meshChat, telegramRoute } from '../dist/index.js';
 import { createMemoryState } from '../examples/memory-state.mjs';
 
-const ROUNDS = 7;
-const MESSAGES = 600;
-const CHATS = 60;
+const ROUNDS = 5;
+const MESSAGES = 300;
+/** One message each, so that the SDK alone drops none. */
+const CHATS = 300;
 const SECRET = 'bench';
 const logger = new ConsoleLogger('silent');
 
@@ -67,30 +68,33 @@ async function bound(coordinator, store) {
 
 const median = (list) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)];
 const cpu = Object.fromEntries(Object.keys(peers).map((name) => [name, []]));
+const opened = await Promise.all(Object.entries(peers).map(async ([name, make]) => [name, await make()]));
+for (const [, peer] of opened) {
+  await peer.chat.initialize();
+  await peer.chat.webhooks.telegram(request(), { waitUntil() {} });
+  // A new mesh on a server that has run before waits out what it may not know of.
+  while (peer.handled === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+}
 for (let round = 0; round <= ROUNDS; round++) {
-  for (const [name, make] of Object.entries(peers)) {
-    const peer = await make();
-    await peer.chat.initialize();
+  for (const [name, peer] of opened) {
+    peer.handled = 0;
     const startCpu = process.cpuUsage();
     const answers = [];
     for (let n = 0; n < MESSAGES; n++) answers.push(peer.chat.webhooks.telegram(request(), { waitUntil() {} }));
     const statuses = new Set((await Promise.all(answers)).map(({ status }) => status));
-    if (statuses.size !== 1 || !statuses.has(200)) throw new Error(`${name}: ${[...statuses]}`);
-    // What the SDK drops because its chat is busy is never handled.
-    const untilMs = performance.now() + 30_000;
-    for (let before = -1; peer.handled < MESSAGES && performance.now() < untilMs; ) {
-      if (name.startsWith('the SDK') && before === peer.handled) break;
+    if (statuses.size !== 1 || !statuses.has(200)) throw new Error(`${name}: ${[...statuses].join()}`);
+    // What the SDK alone drops, because its chat is busy, is never handled: nothing more comes, and that is its end.
+    for (let before = -1; peer.handled < MESSAGES && before !== peer.handled; ) {
       before = peer.handled;
-      await new Promise((resolve) => setTimeout(resolve, name.startsWith('the SDK') ? 60 : 1));
+      await new Promise((resolve) => setTimeout(resolve, 500));
     }
     const used = process.cpuUsage(startCpu);
-    const handled = peer.handled;
-    await peer.stop();
-    if (round === 0) continue;
-    cpu[name].push((used.user + used.system) / 1000 / handled);
-    if (round === ROUNDS) console.log(`${name}: ${handled} of ${MESSAGES} handled`);
+    if (round > 0) cpu[name].push((used.user + used.system) / 1000 / peer.handled);
+    if (round === ROUNDS) console.log(`${name}: ${peer.handled} of ${MESSAGES} handled`);
   }
 }
+for (const [, peer] of opened) await peer.stop();
+
 const [alone] = Object.keys(peers);
 for (const name of Object.keys(peers)) {
   const ratios = cpu[name].map((each, at) => each / cpu[alone][at]);
