@@ -1,1 +1,2 @@
-export {};
+export type { Button, TelegramReply } from './send.js';
+export { type TelegramOptions, telegram } from './telegram.js';

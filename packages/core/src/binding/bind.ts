@@ -32,8 +32,6 @@ const NAMES: { readonly [Name in keyof Required<BindingOptions>]: true } = {
   clock: true,
 };
 
-export { NAMES as BINDING_OPTION_NAMES };
-
 /** An update as it comes from the platform. */
 export interface Arrival {
   /** The platform's account that it came to. */
@@ -61,6 +59,7 @@ export interface Binding {
   readonly framework: string;
   /** The framework's own bot. One binding each. */
   readonly bot: object;
+  /** The user's. Those that are the binding's own are left alone. */
   readonly options: BindingOptions;
   /** Receives: it gives its intake what `messageOf` makes of an arrival. Its `send` is not used. */
   readonly provider: Omit<Provider, 'send'>;
@@ -103,7 +102,7 @@ export function bind({ framework, bot, options, provider, account, handle }: Bin
   // What the framework's handlers know is in sessions of their own: nothing is to be loaded for a message.
   const replica: Bot = new Bot({
     state: new MemoryStateStore(),
-    ...options,
+    ...own(options),
     provider: whole(provider, () => replica, options),
   });
   bound.add(bot);
@@ -170,6 +169,11 @@ function untilHandled(replica: () => Bot): (intake: Intake) => Intake {
       waiting.delete(name);
     }
   };
+}
+
+function own(options: BindingOptions): BindingOptions {
+  const known = Object.entries(options).filter(([name]) => name in NAMES);
+  return Object.fromEntries(known) as unknown as BindingOptions;
 }
 
 /** The names of all options, those of a binding and its own. */

@@ -444,7 +444,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   }
 
   #status(): Health {
-    const isStandby = this.#health === 'ready' && !this.#handlesAlways && !this.#isConnected;
+    const isStandby = this.#health === 'ready' && Boolean(this.#provider.exclusive) && !this.#isConnected;
     if (isStandby) return 'standby';
     return this.#health === 'unavailable' && this.#local !== undefined ? 'local' : this.#health;
   }

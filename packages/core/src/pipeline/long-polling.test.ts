@@ -79,14 +79,17 @@ async function replica(mesh: MemoryMesh, own: Provider, seen: string[]) {
   return { bot, coordinator };
 }
 
-// C-40
-test('one replica polls; what it took in is confirmed when it stops, and the next one goes on', async () => {
+// C-40, C-53
+test('one replica polls, and the other says that it stands by; what it took in is confirmed when it stops, and the next one goes on', async () => {
   const mesh = new MemoryMesh();
   const platform = new Platform();
   const seen: string[] = [];
   const a = await replica(mesh, provider(platform), seen);
   await vi.waitFor(() => expect(platform.pollers).toBe(1));
-  await replica(mesh, provider(platform), seen);
+  const b = await replica(mesh, provider(platform), seen);
+  const health = async ({ bot }: { bot: Bot }) =>
+    ((await (await bot.webhook(new Request('http://bot/readyz'))).json()) as { status: string }).status;
+  expect([await health(a), await health(b)]).toEqual(['ready', 'standby']);
 
   platform.add(1);
   platform.add(2);
