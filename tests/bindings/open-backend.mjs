@@ -6,6 +6,11 @@ export async function openBackend(backend, { replicaId, leaseMs }) {
     const { path } = backend;
     return { coordinator: new SqliteCoordinator({ ...options, path }), store: new SqliteStateStore({ path }) };
   }
+  if (backend.kind === 'postgres') {
+    const { PostgresCoordinator, PostgresStateStore } = await import('@botmesh/postgres');
+    const { url } = backend;
+    return { coordinator: new PostgresCoordinator({ ...options, url }), store: new PostgresStateStore({ url }) };
+  }
   const { RedisCoordinator, RedisStateStore } = await import('@botmesh/redis');
   const { url } = backend;
   return { coordinator: new RedisCoordinator({ ...options, url }), store: new RedisStateStore({ url }) };
