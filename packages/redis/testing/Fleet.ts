@@ -167,8 +167,9 @@ export class Fleet implements AsyncDisposable {
   /** Ends the work in order, and judges all that happened. Every replica must come to rest within the limit. */
   async finish(limitMs: number): Promise<Outcome> {
     for (const { process: child } of this.replicas) child.send('quiet');
-    // What a dead replica left is taken over within a lease and a beat; what a living one hands over, with the next beat.
-    const restMs = this.#told.some(({ kind }) => kind === 'gone')
+    // What a dead replica left is taken over within a lease and a beat, and what was given back while a server was away after
+    // its quarantine and a beat, which is less; what a living one hands over, with the next beat.
+    const restMs = this.#told.some(({ kind }) => kind === 'gone' || kind === 'data-lost')
       ? 1.5 * this.#options.leaseMs
       : this.#options.leaseMs / 2;
     let idleSince: number | undefined;

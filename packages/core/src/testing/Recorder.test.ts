@@ -82,3 +82,27 @@ test('two who believe in one key at once are found out', async () => {
 
   expect(checkHistory(events).map((violation) => violation.rule)).toContain('exclusion');
 });
+
+test('turns of two shards that have one fence both end, and their messages are handled', async () => {
+  const clock = new VirtualClock();
+  const mesh = new MemoryMesh({ clock, shards: 2 });
+  const events: HistoryEvent[] = [];
+  const recorder = new Recorder(new MemoryCoordinator({ mesh, replicaId: 'a' }), {
+    nowMs: () => clock.monotonicMs(),
+    record: (event) => events.push(event),
+  });
+  const keys = ['a', 'b', 'c', 'd'];
+
+  await clock.run(async () => {
+    await recorder.start();
+    const taken = await Promise.all(keys.map((key) => recorder.accept(key, { id: key, body: 'text' })));
+    const turns = await Promise.all(taken.map((ticket) => recorder.acquireTurn(ticket!)));
+    await Promise.all(turns.map((turn) => turn.release()));
+    await recorder.stop();
+  });
+
+  const fences = events.flatMap((event) => (event.kind === 'granted' ? [event.fence] : []));
+  expect(new Set(fences).size).toBeLessThan(keys.length);
+  expect(events.filter(({ kind }) => kind === 'ended')).toHaveLength(keys.length);
+  expect(events.filter(({ kind }) => kind === 'handled')).toHaveLength(keys.length);
+});

@@ -30,9 +30,10 @@ export class Recorder implements Coordinator, Inbox {
   readonly #inner: Coordinator & Inbox;
   readonly #options: RecorderOptions;
   readonly #name: string;
-  readonly #messages = new Map<number, number>();
-  /** Fences of what was let go: a second release is none. */
-  readonly #released = new Set<number>();
+  /** Attempts by key and seq: two shards may give one number. */
+  readonly #messages = new Map<string, number>();
+  /** Keys and fences of what was let go: a second release is none. */
+  readonly #released = new Set<string>();
   #calls = 0;
 
   constructor(inner: Coordinator & Inbox, options: RecorderOptions) {
@@ -65,7 +66,7 @@ export class Recorder implements Coordinator, Inbox {
     const asked = this.#ask();
     const ticket = await this.#inner.accept(key, message);
     if (ticket === null) return null;
-    this.#messages.set(ticket.seq, 1);
+    this.#messages.set(nameOf(key, ticket.seq), 1);
     const { id } = message;
     this.#record({
       kind: 'accepted',
@@ -79,7 +80,7 @@ export class Recorder implements Coordinator, Inbox {
 
   onAdopted(listener: (message: AdoptedMessage) => void): () => void {
     return this.#inner.onAdopted((message) => {
-      this.#messages.set(message.ticket.seq, message.attempt);
+      this.#messages.set(nameOf(message.ticket.key, message.ticket.seq), message.attempt);
       listener(message);
     });
   }
@@ -88,7 +89,7 @@ export class Recorder implements Coordinator, Inbox {
     const { key, seq } = ticket;
     try {
       const turn = await this.#inner.acquireTurn(ticket, options);
-      const attempt = this.#messages.get(seq);
+      const attempt = this.#messages.get(nameOf(key, seq));
       this.#granted(key, seq, turn.fence, turn.signal, attempt);
       return this.#turn(turn, seq);
     } catch (error) {
@@ -109,7 +110,7 @@ export class Recorder implements Coordinator, Inbox {
 
   #turn(turn: ChatTurn, seq: number): ChatTurn {
     const { key, fence, signal } = turn;
-    const isMessage = this.#messages.has(seq);
+    const isMessage = this.#messages.has(nameOf(key, seq));
     const release = (options?: { retry?: boolean }): Promise<void> => {
       if (this.#letGo(key, fence, signal) && isMessage && options?.retry !== true) {
         this.#record({ kind: 'handled', ...this.#at(key), seq });
@@ -160,8 +161,9 @@ export class Recorder implements Coordinator, Inbox {
 
   /** Whether it was still held. */
   #letGo(key: string, fence: number, signal: AbortSignal): boolean {
-    if (signal.aborted || this.#released.has(fence)) return false;
-    this.#released.add(fence);
+    const name = nameOf(key, fence);
+    if (signal.aborted || this.#released.has(name)) return false;
+    this.#released.add(name);
     this.#record({ kind: 'ended', ...this.#at(key), fence, why: 'released' });
     return true;
   }
@@ -178,6 +180,10 @@ export class Recorder implements Coordinator, Inbox {
   #record(event: HistoryEvent): void {
     this.#options.record(event);
   }
+}
+
+function nameOf(key: string, number: number): string {
+  return `${number} ${key}`;
 }
 
 function isGivenUp(error: unknown, signal: AbortSignal | undefined): boolean {
