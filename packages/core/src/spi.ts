@@ -16,7 +16,7 @@ export type { BringsState } from './bot/options.js';
 export { type CoordinatorOptions, OPTION_NAMES as COORDINATOR_OPTION_NAMES } from './coordination/options.js';
 export { recordFromJson, recordToJson } from './coordination/record/record-json.js';
 export { isClockSane } from './coordination/record/step.js';
-export { StoreCoordinator, type StoreCoordinatorOptions } from './coordination/StoreCoordinator.js';
+export { chat as keyOfChat, StoreCoordinator, type StoreCoordinatorOptions } from './coordination/StoreCoordinator.js';
 export * from './coordination/store.js';
 export * as transitions from './coordination/transitions.js';
 export {

@@ -9,7 +9,10 @@ export interface Sight {
 
 export interface PollingOptions {
   readonly everyMs: number;
-  readonly look: (epoch: number, tickets: readonly { readonly key: string; readonly seq: number }[]) => Promise<Sight | undefined>;
+  readonly look: (
+    epoch: number,
+    tickets: readonly { readonly key: string; readonly seq: number }[],
+  ) => Promise<Sight | undefined>;
   readonly tell: (push: Push) => void;
 }
 

@@ -3,6 +3,7 @@ import {
   checkOptionNames,
   checkStateKey,
   checkStateWrite,
+  keyOfChat,
   StaleFenceError,
   type StoredState,
   type TransactionalStateStore,
@@ -94,7 +95,7 @@ export class PostgresStateStore implements TransactionalStateStore {
     const result = await this.#transactions.run(run, async (query) => {
       const found = await saved();
       const json = checkStateWrite(found.key, found.value, fence);
-      const held = listOf([shortOf(turn.key), String(seq), String(fence)]);
+      const held = listOf([shortOf(keyOfChat(turn.key)), String(seq), String(fence)]);
       const written = await query(this.#sql.save, this.#row(found.key, json, fence, held));
       if (written === null) throw new StaleFenceError(fence, fence + 1);
     });

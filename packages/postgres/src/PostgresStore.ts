@@ -154,7 +154,9 @@ export class PostgresStore implements Store {
 
   async #step(name: string, args: Args): Promise<Reply> {
     const client = await this.#client.get(this);
-    const reply = readReply(await client.call(this.#text(name, this.#manner.length + args.length), [...this.#manner, ...args]));
+    const reply = readReply(
+      await client.call(this.#text(name, this.#manner.length + args.length), [...this.#manner, ...args]),
+    );
     if (reply.pushes.length > 0) this.#pushes.send(client, reply.pushes);
     return reply;
   }

@@ -23,7 +23,12 @@ export class Pushes {
     this.#place = place;
   }
 
-  async listen(client: PostgresClient, instance: string, listener: Listener, onGap: () => void): Promise<() => Promise<void>> {
+  async listen(
+    client: PostgresClient,
+    instance: string,
+    listener: Listener,
+    onGap: () => void,
+  ): Promise<() => Promise<void>> {
     const former = this.#listeners.get(instance);
     this.#listeners.set(instance, listener);
     const forget = (): void => {

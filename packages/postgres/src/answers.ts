@@ -173,6 +173,7 @@ export function readPush(
 ): Push {
   if (kind !== 'grant') return { kind, epoch };
   const found = keyOf(key ?? '');
-  if (found === undefined || era === undefined || seq === undefined || fence === undefined) return { kind: 'look', epoch };
+  if (found === undefined || era === undefined || seq === undefined || fence === undefined)
+    return { kind: 'look', epoch };
   return { kind, epoch, era, key: found, seq, fence };
 }

@@ -244,7 +244,7 @@ test('a standby is told of', async () => {
 
 test('a schema of any name is set up, beside others', async () => {
   const url = await freshDatabase();
-  const schema = `My "own" $botmesh$ schema; 'x'`;
+  const schema = `My "own" schema; 'x'`;
 
   expect(await migrate({ url, schema })).toEqual({ from: 0, to: newestVersion(schema) });
   expect(await migrate({ url })).toEqual({ from: 0, to: newestVersion('botmesh') });
@@ -280,6 +280,7 @@ test.each([
   [{ client: new Map() }, /a Map/],
   [{ client: () => {} }, /function/],
   [{ url: 'postgres://a/b', schema: '' }, /schema: expected/],
+  [{ url: 'postgres://a/b', schema: 'a$b' }, /schema: expected/],
   [{ url: 'postgres://a/b', schema: 'pg_own' }, /schema: expected/],
   [{ url: 'postgres://a/b', schema: 'x'.repeat(64) }, /schema: expected/],
   [{ url: 'postgres://a/b', wakeUp: 'never' }, /wakeUp is 'never'/],

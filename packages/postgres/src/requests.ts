@@ -75,7 +75,11 @@ const NO_TEXTS: Args = [null, null, null, null, null, null];
 function textArgs(ops: readonly Op[]): Args {
   return [
     textList(ops.map((op) => (op.op === 'accept' && op.id !== null ? shortOf(op.id) : null))),
-    textList(ops.map((op) => (op.op === 'accept' && op.id !== null && shortOf(op.id) !== toWire(op.id) ? toWire(op.id) : null))),
+    textList(
+      ops.map((op) =>
+        op.op === 'accept' && op.id !== null && shortOf(op.id) !== toWire(op.id) ? toWire(op.id) : null,
+      ),
+    ),
     textList(ops.map(textOf)),
     numberList(ops.map((op) => ('maxAttempts' in op ? op.maxAttempts : 0))),
     numberList(ops.map((op) => ('dedupeMs' in op ? op.dedupeMs : 0))),

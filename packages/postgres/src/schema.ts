@@ -16,9 +16,10 @@ const LONGEST_NAME = 63;
 /** @throws ConfigError when it is no name for a schema */
 export function checkSchema(schema: unknown = DEFAULT_SCHEMA): string {
   const isName = typeof schema === 'string' && schema !== '' && Buffer.byteLength(schema) <= LONGEST_NAME;
-  if (isName && !schema.includes('\u0000') && !/^pg_/i.test(schema)) return schema;
+  // Bodies of functions are quoted by dollars.
+  if (isName && !/[\u0000$]/.test(schema) && !/^pg_/i.test(schema)) return schema;
   throw new ConfigError(
-    `schema: expected the name of a schema of 1 to ${LONGEST_NAME} bytes that does not begin with pg_, such as '${DEFAULT_SCHEMA}'.`,
+    `schema: expected the name of a schema of 1 to ${LONGEST_NAME} bytes, without $, that does not begin with pg_, such as '${DEFAULT_SCHEMA}'.`,
   );
 }
 

@@ -77,12 +77,12 @@ test('a state with a time to live goes after it, and each save begins it anew', 
 });
 
 test('saves of one chat stay in their page', async () => {
-  const store = new PostgresStateStore({ url: server.url(), namespace: 'hot' });
+  const store = new PostgresStateStore({ url: server.url(), schema: 'hot' });
   for (let fence = 1; fence <= 200; fence++) await store.save('k', { fence }, fence);
   await server.ask('select pg_stat_force_next_flush()');
 
   const [row] = await server.ask(
-    "select n_tup_upd::int, n_tup_hot_upd::int from pg_stat_user_tables where schemaname = 'botmesh' and relname = 'state'",
+    "select n_tup_upd::int, n_tup_hot_upd::int from pg_stat_user_tables where schemaname = 'hot' and relname = 'state'",
   );
   const [all, hot] = row as [number, number];
 

@@ -84,13 +84,13 @@ export class ToldSchema implements AsyncDisposable {
     await this.client.call(`delete from ${schema}.mesh where namespace = $1`, [namespace]);
   }
 
-  /** Keeps a copy of a mesh of one shard. The returned function puts it back. */
+  /** Keeps a copy of a mesh. The returned function puts it back. */
   async copy(namespace: string): Promise<() => Promise<void>> {
     const schema = quoted(this.name);
     const { call } = this.client;
     const run = (text: string, values: string[]): Promise<string | null> => call.call(this.client, text, values);
     const kept = new Map<string, string>();
-    const row = await run(`select to_json(m) from ${schema}.mesh m where namespace = $1`, [namespace]);
+    const row = await run(`select coalesce(json_agg(m), '[]') from ${schema}.mesh m where namespace = $1`, [namespace]);
     for (const table of TABLES) {
       const rows = await run(
         `select coalesce(json_agg(t), '[]') from ${schema}.${table} t where mesh in (select id from ${schema}.mesh where namespace = $1)`,
@@ -101,7 +101,7 @@ export class ToldSchema implements AsyncDisposable {
     return async () => {
       await this.wipe(namespace);
       await run(
-        `insert into ${schema}.mesh overriding system value select * from json_populate_record(null::${schema}.mesh, $1)`,
+        `insert into ${schema}.mesh overriding system value select * from json_populate_recordset(null::${schema}.mesh, $1)`,
         [row!],
       );
       for (const [table, rows] of kept) {

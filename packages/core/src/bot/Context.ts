@@ -200,11 +200,9 @@ export class Context<S extends object = ChatState, U extends object = ChatState,
    * @throws ConfigError where turns and state are not in one database that can do it
    * @throws CoordinationUnavailableError when the database does not answer; the next attempt knows what came of it
    */
-  async transaction<T, Sql = unknown>(act: (sql: Sql) => T | PromiseLike<T>): Promise<T> {
-    if (this.#holding === undefined) throw new BadInputError('ctx.transaction(): a hook has none.');
-    if (typeof act !== 'function') {
-      throw new BadInputError(`ctx.transaction(): expected a function, found ${typeof act}.`);
-    }
+  transaction<T, Sql = unknown>(act: (sql: Sql) => T | PromiseLike<T>): Promise<T> {
+    if (this.#holding === undefined) return refuse('a hook has none.');
+    if (typeof act !== 'function') return refuse(`expected a function, found ${typeof act}.`);
     return this.#attempt.transaction(
       async (sql) => act(sql as Sql),
       () => this.#holds?.assertHeld(),
@@ -221,6 +219,10 @@ export class Context<S extends object = ChatState, U extends object = ChatState,
     if (typeof reply?.text === 'string') return this.#attempt.outbox.send(reply);
     throw new BadInputError(`ctx.reply(): expected a text or { text }, found ${typeof reply}.`);
   }
+}
+
+function refuse(why: string): Promise<never> {
+  return Promise.reject(new BadInputError(`ctx.transaction(): ${why}`));
 }
 
 /** What a handler of a job gets: the context of a chat's turn, where nobody wrote anything. */

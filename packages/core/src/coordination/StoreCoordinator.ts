@@ -380,8 +380,8 @@ const MOST_WAITING = 256;
 const LONGEST_NOTE = 65_536;
 const LONGEST_PACE_MS = 3_600_000;
 
-/** Chats and leaderships live in two spaces of one store: no chat's key is a leader's name. */
-function chat(key: unknown): string {
+/** The key in the store. Chats and leaderships live in two spaces of it: no chat's key is a leader's name. */
+export function chat(key: unknown): string {
   return `c:${text('key', key)}`;
 }
 

@@ -5,6 +5,7 @@ import { type Lane, Outbox } from './outbox.js';
 import type { Session } from './Session.js';
 import { Steering } from './Steering.js';
 import type { SendRecord } from './sends.js';
+import { Watched } from './Watched.js';
 
 /** One attempt at one message, or at several that are handled together: what a handler works with. */
 export class Attempt {
@@ -19,7 +20,7 @@ export class Attempt {
   #outbox: Outbox | undefined;
   #steering: Steering | undefined;
   #isClosed = false;
-  #transaction: Promise<unknown> | undefined;
+  #transaction: { readonly promise: Promise<unknown>; readonly seen: Watched<unknown> } | undefined;
   #hasFailed = false;
   #ended: Error | undefined;
   /** What late replies reject with; undefined for the common error. */
@@ -88,24 +89,27 @@ export class Attempt {
    */
   transaction<T>(act: (sql: unknown) => Promise<T>, assertFit: () => void): Promise<T> {
     if (this.#transaction !== undefined) {
-      throw new BadInputError(
-        'ctx.transaction(): one is all there is for a message, and it has had it. Put everything into one.',
+      return Promise.reject(
+        new BadInputError('ctx.transaction(): it is all there is for one message, and it was used. Put everything into one.'),
       );
     }
-    const running = this.#way.transact(act, async () => {
+    const promise = this.#way.transact(act, async () => {
       await this.flush();
       if (this.#ended !== undefined) throw this.#ended;
       assertFit();
     });
-    this.#transaction = running;
-    // A forgotten await fails the message, not the process.
-    running.catch(() => {});
-    return running;
+    promise.catch(() => {});
+    const seen = new Watched(promise);
+    this.#transaction = { promise, seen };
+    return seen;
   }
 
-  /** The transaction, if its handlers began one. */
+  /** Resolves when its transaction has ended, and rejects with what became of it where nobody awaited that. Undefined for none. */
   get transacting(): Promise<unknown> | undefined {
-    return this.#transaction;
+    const { promise, seen } = this.#transaction ?? {};
+    return promise?.catch((error: unknown) => {
+      if (!seen!.isSeen) throw error;
+    });
   }
 
   /** What its handlers sent. */
