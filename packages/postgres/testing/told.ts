@@ -30,7 +30,7 @@ export class ToldSchema implements AsyncDisposable {
     this.client = client;
   }
 
-  static async open(url = TEST_URL, options: { wakeUp?: WakeUp } = {}): Promise<ToldSchema> {
+  static async open(url = TEST_URL, { few, ...options }: { wakeUp?: WakeUp; few?: number } = {}): Promise<ToldSchema> {
     const name = `told_${randomUUID().slice(0, 8)}`;
     const client = makeClient({ url, schema: name, timeoutMs: 10_000, connectTimeoutMs: 10_000, ...options });
     await client.open();
@@ -39,6 +39,12 @@ export class ToldSchema implements AsyncDisposable {
         'select (pg_catalog.current_setting(''botmesh.now_ms'')::double precision * 1000)::bigint'`,
       [],
     );
+    if (few !== undefined) {
+      await client.call(
+        `create or replace function ${quoted(name)}.few() returns integer language sql immutable as 'select ${few}'`,
+        [],
+      );
+    }
     return new ToldSchema(name, client);
   }
 
