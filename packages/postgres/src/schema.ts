@@ -17,7 +17,7 @@ const LONGEST_NAME = 63;
 export function checkSchema(schema: unknown = DEFAULT_SCHEMA): string {
   const isName = typeof schema === 'string' && schema !== '' && Buffer.byteLength(schema) <= LONGEST_NAME;
   // Bodies of functions are quoted by dollars.
-  if (isName && !/[\u0000$]/.test(schema) && !/^pg_/i.test(schema)) return schema;
+  if (isName && !schema.includes('\u0000') && !schema.includes('$') && !/^pg_/i.test(schema)) return schema;
   throw new ConfigError(
     `schema: expected the name of a schema of 1 to ${LONGEST_NAME} bytes, without $, that does not begin with pg_, such as '${DEFAULT_SCHEMA}'.`,
   );

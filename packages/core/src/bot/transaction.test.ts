@@ -26,7 +26,9 @@ class Database extends MemoryStateStore implements TransactionalStateStore {
 
   async transaction<T>({ run, saved, turn }: TurnTransaction<T>): Promise<T> {
     const rows: string[] = [];
-    const result = await run({ insert: (row: string) => rows.push(row) } satisfies { insert: (row: string) => unknown });
+    const result = await run({ insert: (row: string) => rows.push(row) } satisfies {
+      insert: (row: string) => unknown;
+    });
     const { key, value } = await saved();
     await this.onCommit(turn);
     await this.save(key, value, turn.fence);
@@ -179,7 +181,9 @@ test('a newer message that interrupts after the commit is handled by itself', as
         await ctx.transaction((sql: Table) => sql.insert(ctx.message.text));
         if (ctx.message.text !== 'one') return;
         committed.open();
-        await new Promise((_, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason as Error)));
+        await new Promise((_, reject) =>
+          ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason as Error)),
+        );
       }),
     { overlap: 'interrupt' },
   );
@@ -292,7 +296,10 @@ test('the schema of the state is held at the commit', async () => {
 });
 
 describe('it is refused by name', () => {
-  async function refusal(act: (ctx: { transaction(act: unknown): Promise<unknown> }) => Promise<unknown>, options = {}) {
+  async function refusal(
+    act: (ctx: { transaction(act: unknown): Promise<unknown> }) => Promise<unknown>,
+    options = {},
+  ) {
     const found: unknown[] = [];
     const { provider } = await replica(
       (bot) => bot.use((ctx) => act(ctx as never).catch((error: unknown) => found.push(error))),

@@ -90,7 +90,9 @@ export class Attempt {
   transaction<T>(act: (sql: unknown) => Promise<T>, assertFit: () => void): Promise<T> {
     if (this.#transaction !== undefined) {
       return Promise.reject(
-        new BadInputError('ctx.transaction(): it is all there is for one message, and it was used. Put everything into one.'),
+        new BadInputError(
+          'ctx.transaction(): it is all there is for one message, and it was used. Put everything into one.',
+        ),
       );
     }
     const promise = this.#way.transact(act, async () => {
