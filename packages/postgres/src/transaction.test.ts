@@ -260,7 +260,9 @@ test.skipIf(pgBouncer() === undefined).each(ways)(
     for (const id of ['1', '2', '3']) await provider.receive({ chat: `${chat} ${id}`, id, text: 'pay' });
     await has(ends, 3);
 
-    expect((await payments()).map(String).toSorted((a, b) => a.localeCompare(b))).toEqual(['1', '2', '3'].map((id) => `${chat} ${id}`));
+    expect((await payments()).map(String).toSorted((a, b) => a.localeCompare(b))).toEqual(
+      ['1', '2', '3'].map((id) => `${chat} ${id}`),
+    );
     for (const end of opened.splice(0).reverse()) await end();
   },
 );
