@@ -196,5 +196,5 @@ function ofPostgres(sql: Sql, isOwn: boolean): TransactionLibrary {
 
 function textOf(row: Record<string, unknown> | undefined): string | null {
   const [value] = Object.values(row ?? {});
-  return value === undefined || value === null ? null : String(value);
+  return value === undefined || value === null ? null : `${value as string | number | bigint}`;
 }
