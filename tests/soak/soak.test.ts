@@ -1,14 +1,16 @@
 import { rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
-import { redis, sqlite } from '../cluster/backends.js';
+import { postgres, redis, sqlite } from '../cluster/backends.js';
 import { soak } from './soak.js';
 
 const MINUTE_MS = 60_000;
 const { BOTMESH_SOAK_MINUTES, BOTMESH_SOAK_BACKEND, BOTMESH_SEED } = process.env;
 const durationMs = Number(BOTMESH_SOAK_MINUTES ?? 0.5) * MINUTE_MS;
 const seed = Number(BOTMESH_SEED ?? (Date.now() % 1_000_000) + 1);
-const backends = [sqlite, redis].filter(({ name }) => [undefined, name.toLowerCase()].includes(BOTMESH_SOAK_BACKEND));
+const backends = [sqlite, redis, postgres].filter(({ name }) =>
+  [undefined, name.toLowerCase()].includes(BOTMESH_SOAK_BACKEND),
+);
 
 test.each(backends)(
   '$name: with processes killed, frozen and replaced, 200 chats have every message handled, in order',

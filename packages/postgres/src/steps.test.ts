@@ -1,6 +1,6 @@
 import { demandSameAnswers, memoryStoreLab, storeConformance } from '@botmesh/core/testing';
 import { afterAll, describe, test } from 'vitest';
-import { ToldSchema, toldLab } from '../testing/told.js';
+import { openServer, ToldSchema, toldLab } from '../testing/told.js';
 
 /** Batches of few keys go key by key, others by one statement for all. Here all go one way. */
 const WAYS = [
@@ -9,9 +9,13 @@ const WAYS = [
 ];
 
 describe.each(WAYS)('step by step on PostgreSQL, $way', async ({ few }) => {
-  const schema = await ToldSchema.open(undefined, { few });
+  const server = await openServer();
+  const schema = await ToldSchema.open(server.url, { few });
   const open = toldLab(schema);
-  afterAll(() => schema[Symbol.asyncDispose]());
+  afterAll(async () => {
+    await schema[Symbol.asyncDispose]();
+    await server.close();
+  });
 
   const can = ['moveClock', 'restart', 'wipe', 'snapshot'] as const;
   for (const { title, run } of storeConformance({ name: 'postgres', open, can })) test(title, run);
