@@ -1,2 +1,5 @@
 // For whoever writes a bot.
+export type { Answer } from './answer.js';
+export type { SlackKind } from './parse.js';
+export type { SlackButton, SlackReply } from './send.js';
 export { type SlackOptions, slack } from './slack.js';

@@ -1,35 +1,43 @@
-import { DeliveryError, type Provider, RateLimitedError } from '@botmesh/core/spi';
+import { DeliveryError, type Provider, type Reply } from '@botmesh/core/spi';
+import type { Call } from './web-api.js';
 
-const LONGEST_MS = 30_000;
-
-export interface SenderSetup {
-  readonly token: string;
-  readonly apiUrl: string;
+/** A button under a text. */
+export interface SlackButton {
+  /** What comes back as the text of a `callback` when it is pressed. */
+  readonly id: string;
+  readonly title: string;
 }
 
-/** Posts replies into their chat, in its thread where it is one. Fields besides `text` are Slack's own: `blocks`, `attachments`. */
-export function sender({ token, apiUrl }: SenderSetup): Provider['send'] {
+/** What `ctx.reply` takes besides `{ text }`. Members that are not listed are handed to Slack as they are. */
+export interface SlackReply extends Reply {
+  /** In one row under the text. Not together with `blocks`. */
+  readonly buttons?: readonly SlackButton[];
+  /** Slack's own. The text is what notifications show then. */
+  readonly blocks?: readonly object[];
+}
+
+/** Posts replies into their chat, in its thread where it is one; to a person who has no channel here, in direct messages. */
+export function sender(call: Call): Provider['send'] {
   return async (chat, reply, { signal }) => {
-    if (chat.startsWith('user:') || chat.startsWith('team:')) {
-      throw new DeliveryError('slack: this chat has no channel to reply into. Open one with the Web API first.');
+    if (chat.startsWith('team:')) {
+      throw new DeliveryError('slack: this chat has no channel to reply into. Post with the Web API, where you want it.');
     }
-    const [channel, thread] = chat.split(':', 2);
-    const body = JSON.stringify({ ...reply, channel, ...(thread === undefined ? {} : { thread_ts: thread }) });
-    const headers = { 'content-type': 'application/json; charset=utf-8', authorization: `Bearer ${token}` };
-    const until = AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)]);
-    let response: Response;
-    let found: { ok?: unknown; error?: unknown };
-    try {
-      response = await fetch(`${apiUrl}chat.postMessage`, { method: 'POST', headers, body, signal: until });
-      found = (await response.json()) as typeof found;
-    } catch (cause) {
-      throw new DeliveryError('slack: the Web API did not answer', { cause });
-    }
-    if (found.ok === true) return;
-    const retryAfterMs = Number(response.headers.get('retry-after') ?? Number.NaN) * 1000;
-    // Slack counts messages by channel.
-    if (response.status === 429 && retryAfterMs >= 0) throw new RateLimitedError(retryAfterMs, { scope: 'chat' });
-    const error = typeof found.error === 'string' ? found.error : 'no error';
-    throw new DeliveryError(`slack: chat.postMessage answered ${response.status}, ${error}`);
+    const { buttons, ...rest } = reply as SlackReply;
+    // Slack takes a person for a channel: it is the talk of the app with him.
+    const [channel, thread] = chat.startsWith('user:') ? [chat.slice(5)] : chat.split(':', 2);
+    const blocks = buttons === undefined ? {} : { blocks: blocksOf(rest.text, buttons) };
+    const place = { channel, ...(thread === undefined ? {} : { thread_ts: thread }) };
+    await call('chat.postMessage', { ...blocks, ...rest, ...place }, signal);
   };
+}
+
+function blocksOf(text: string, buttons: readonly SlackButton[]): object[] {
+  const elements = buttons.map(({ id, title }) => ({
+    type: 'button',
+    action_id: id,
+    value: id,
+    text: { type: 'plain_text', text: title },
+  }));
+  const section = text === '' ? [] : [{ type: 'section', text: { type: 'mrkdwn', text } }];
+  return [...section, { type: 'actions', elements }];
 }
