@@ -2,7 +2,10 @@
 import { makeClient } from '../src/clients/make-client.js';
 import { TestServer } from './lab.js';
 
-export async function bornServer(namespace: string, shard: number): Promise<{ url: string; close(): Promise<void> }> {
+export async function bornServer(
+  namespace: string,
+  shard: number,
+): Promise<{ url: string; close: () => Promise<void> }> {
   const server = await TestServer.start();
   const url = server.url();
   const client = makeClient({ url, timeoutMs: 10_000, connectTimeoutMs: 10_000 });

@@ -100,8 +100,7 @@ export class ToldSchema implements AsyncDisposable {
   /** Keeps a copy of a mesh. The returned function puts it back. */
   async copy(namespace: string): Promise<() => Promise<void>> {
     const schema = quoted(this.name);
-    const { call } = this.client;
-    const run = (text: string, values: string[]): Promise<string | null> => call.call(this.client, text, values);
+    const run = (text: string, values: string[]): Promise<string | null> => this.client.call(text, values);
     const kept = new Map<string, string>();
     const row = await run(`select coalesce(json_agg(m), '[]') from ${schema}.mesh m where namespace = $1`, [namespace]);
     for (const table of TABLES) {
