@@ -74,8 +74,10 @@ export class AccountGate {
   /** @throws LeaseLostError unless the account of the chat is connected from here, and surely held */
   assertHere(chat: string): void {
     const lead = this.#open.get(this.#setup.accountOf(chat));
-    if (lead !== undefined) return lead.assertHeld();
-    throw new LeaseLostError('stopped', 'the account of this chat is not connected from this replica any more');
+    if (lead === undefined) {
+      throw new LeaseLostError('stopped', 'the account of this chat is not connected from this replica any more');
+    }
+    lead.assertHeld();
   }
 
   /**

@@ -45,8 +45,6 @@ export interface AccountsSetup {
   failed(error: unknown, account: string | undefined): void;
   /** Hears that an account was given up for a replica with fewer. Must not throw. */
   moved?(account: string): void;
-  /** From 0 up to 1. For tests. Default `Math.random`. */
-  random?(): number;
 }
 
 interface Holding {
@@ -74,7 +72,6 @@ export class Accounts {
   readonly #gone = new Set<string>();
   readonly #patience = new Map<string, number>();
   readonly #stopping = new AbortController();
-  readonly #random: () => number;
   #others: readonly Told[] = [];
   #running: Promise<void> | undefined;
   #moving: Promise<void> | undefined;
@@ -82,7 +79,6 @@ export class Accounts {
   constructor(setup: AccountsSetup) {
     this.#setup = setup;
     this.#roster = new Roster(setup);
-    this.#random = () => (setup.random ?? Math.random)();
   }
 
   /** Takes this replica's share, and keeps to it. */
@@ -133,10 +129,11 @@ export class Accounts {
       } catch (error) {
         if (signal.aborted || this.#isOver(error)) return;
         // While the backend is away nothing can be shared out; what is held ends by itself.
-        if (!(error instanceof CoordinationUnavailableError)) this.#setup.failed(error, undefined);
+        const isPassing = error instanceof CoordinationUnavailableError || error instanceof LeaseLostError;
+        if (!isPassing) this.#setup.failed(error, undefined);
       }
       // Not all at the same moment.
-      await pause(clock, balanceMs * (0.75 + this.#random() / 2), signal);
+      await pause(clock, balanceMs * (0.75 + clock.random() / 2), signal);
     }
   }
 
@@ -174,10 +171,10 @@ export class Accounts {
 
   /** Whether it took any. */
   async #takeShare(): Promise<boolean> {
-    const { accounts } = this.#setup;
+    const { accounts, clock } = this.#setup;
     const loads = this.#others.map(loadOf);
     // Where many begin at once they do not all ask for the same ones first.
-    const first = Math.floor(this.#random() * accounts.length);
+    const first = Math.floor(clock.random() * accounts.length);
     const before = this.#held.size;
     for (let n = 0; n < accounts.length && !this.#stopping.signal.aborted; n++) {
       const account = accounts[(first + n) % accounts.length]!;

@@ -167,7 +167,11 @@ export const accounts: Record<string, (lab: BotLab) => Promise<void>> = {
 
     claimEqual(platform.conflicts, 0, 'conflicts');
     for (const chat of chats) {
-      claimEqual([...new Set(lab.textsTo(chat))], [1, 2, 3].map((n) => `${chat} ${n}`), `replies to ${chat}`);
+      claimEqual(
+        [...new Set(lab.textsTo(chat))],
+        [1, 2, 3].map((n) => `${chat} ${n}`),
+        `replies to ${chat}`,
+      );
     }
   },
 
