@@ -63,7 +63,6 @@ class Simulation {
       name: 'lines',
       accounts: this.#names,
       balanceMs: BALANCE_MS,
-      random: this.#random,
       failed: (error) => this.errors.push(error),
       serve: async (account, lead, letGo) => {
         const over = AbortSignal.any([lead.signal, letGo]);
@@ -132,7 +131,9 @@ class Simulation {
     const limitMs = 2 * LEASE_MS + 6 * BALANCE_MS + this.#names.length * (4 * BALANCE_MS + CLOSING_MS);
     const untilMs = this.clock.monotonicMs() + limitMs;
     while (!this.#isFair() && this.clock.monotonicMs() < untilMs) await this.clock.sleep(BALANCE_MS / 5);
-    expect(this.#shares(), `shares of ${this.#names.length} accounts after ${limitMs} ms`).toSatisfy(() => this.#isFair());
+    expect(this.#shares(), `shares of ${this.#names.length} accounts after ${limitMs} ms`).toSatisfy(() =>
+      this.#isFair(),
+    );
   }
 
   /** Nothing moves any more. */
@@ -155,7 +156,7 @@ class Simulation {
   }
 }
 
-test.each([...Array(150).keys()])('accounts have one holder each and are shared fairly: seed %i', async (seed) => {
+test.each([...Array(60).keys()])('accounts have one holder each and are shared fairly: seed %i', async (seed) => {
   const simulation = new Simulation(seed);
 
   await simulation.clock.run(() => simulation.play());

@@ -32,7 +32,8 @@ export function probe(request: Request, health: Health, details: () => Details):
   if (request.method !== 'GET' && request.method !== 'HEAD') return undefined;
   const { pathname } = new URL(request.url);
   if (pathname.endsWith('/livez')) return answer(200, health);
-  if (pathname.endsWith('/readyz')) return answer(TAKING_IN.includes(health) ? 200 : 503, health, { details: details() });
+  if (pathname.endsWith('/readyz'))
+    return answer(TAKING_IN.includes(health) ? 200 : 503, health, { details: details() });
   return undefined;
 }
 

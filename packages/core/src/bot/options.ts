@@ -166,14 +166,15 @@ function checkProvider(provider: unknown): void {
   throw new ConfigError(`Bot: no provider${found}. Pass { provider }, for example terminal().`);
 }
 
-function checkAccounts({ name, accounts, accountOf, exclusive }: Provider): void {
+function checkAccounts(provider: Provider): void {
+  const { name, accounts, exclusive } = provider;
   if (accounts === undefined) return;
   const names: readonly unknown[] = Array.isArray(accounts) ? accounts : [];
   const isNamed = names.length > 0 && names.every((each) => typeof each === 'string' && each !== '');
   if (!isNamed || new Set(names).size < names.length) {
     throw new ConfigError(`Bot: accounts of provider ${name}: expected a list of different names, with at least one.`);
   }
-  if (!exclusive || typeof accountOf !== 'function') {
+  if (!exclusive || typeof provider.accountOf !== 'function') {
     const missing = exclusive ? 'accountOf(chat)' : "exclusive: true or 'receiving'";
     throw new ConfigError(`Bot: provider ${name} has accounts, without ${missing}. Give it that, or no accounts.`);
   }

@@ -53,9 +53,10 @@ export async function runExclusive(setup: ExclusiveSetup): Promise<void> {
   }
 }
 
-/** One of several accounts, which may be asked to go elsewhere. */
+/** One of several accounts. */
 export interface OfAccount {
   readonly account: string;
+  /** Aborts when it is to go elsewhere, or nothing is to be taken in any more: in place of `stopping`. */
   readonly letGo: AbortSignal;
 }
 
@@ -85,21 +86,20 @@ export async function serveConnection(
     }
     return setup.intake(message);
   };
-  const asked = letGo === undefined ? [stopping] : [stopping, letGo];
-  const over = anyAborts(leadership.signal, ended.signal, ...asked);
+  const asked = letGo ?? stopping;
+  const over = anyAborts(leadership.signal, ended.signal, asked);
   const starting = (async () => provider.start(intake, lead, account))();
-  const isAsked = (): boolean => asked.some((signal) => signal.aborted);
   try {
     // One that takes long to connect may not outlast the leadership: the next leader connects then.
     await Promise.race([starting, over]);
-    if (leadership.signal.aborted || isAsked() || ended.signal.aborted) closeLater(provider, starting, account);
+    if (leadership.signal.aborted || asked.aborted || ended.signal.aborted) closeLater(provider, starting, account);
     else setup.changed(true, lead, account);
     await over;
   } finally {
     setup.changed(false, lead, account);
     await provider.stop(account);
     // A lost leadership is not waited for: the next leader may already be connecting.
-    if (isAsked() && !leadership.signal.aborted && !ended.signal.aborted)
+    if (asked.aborted && !leadership.signal.aborted && !ended.signal.aborted)
       await Promise.race([setup.drained(account), anyAborts(leadership.signal)]);
     await provider.close?.(account);
   }

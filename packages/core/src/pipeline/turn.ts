@@ -13,8 +13,8 @@ import {
 import type { Provider, Reply } from '../providers/provider.js';
 import type { StoredState, TransactionalStateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
-import type { AccountGate } from './accounts/AccountGate.js';
 import { Attempt, type Way } from './Attempt.js';
+import type { AccountGate } from './accounts/AccountGate.js';
 import { type Behind, lookBehind, modesOf } from './behind.js';
 import { decode, type Message } from './envelope.js';
 import type { EndDetail, How, Named } from './fate.js';
@@ -176,7 +176,8 @@ export class MessageTurn implements Way, Hearer {
             if (this.#isOver()) this.#setup.mail?.passWaiting();
             // One of a coordinator without a mailroom is told no more than `retry`.
             this.#turn = (await this.#setup.coordinator.acquireTurn(this.#work.ticket)) as MailTurn;
-            if (this.#setup.gate !== undefined && !this.#isOver()) await this.#enterAccount(this.#turn, this.#setup.gate);
+            if (this.#setup.gate !== undefined && !this.#isOver())
+              await this.#enterAccount(this.#turn, this.#setup.gate);
             this.#to(this.#isOver() || this.#isAway() ? await this.#pass(this.#turn) : this.#listen(this.#turn));
             break;
           case 'opening':

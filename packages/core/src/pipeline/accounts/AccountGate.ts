@@ -7,7 +7,7 @@ import type { Accounts } from './Accounts.js';
 /** How long a message is held whose account another replica has, before it is passed on. */
 const PASS_MS = 50;
 /** The same where this replica does not know the account. */
-const UNKNOWN_MS = 2_000;
+const UNKNOWN_MS = 1_000;
 /** How soon it is looked again where its account is, while nobody has it. */
 const LOOK_MS = 50;
 /** So long turns that run keep their account from moving. */
@@ -74,8 +74,10 @@ export class AccountGate {
   /** @throws LeaseLostError unless the account of the chat is connected from here, and surely held */
   assertHere(chat: string): void {
     const lead = this.#open.get(this.#setup.accountOf(chat));
-    if (lead !== undefined) return lead.assertHeld();
-    throw new LeaseLostError('stopped', 'the account of this chat is not connected from this replica any more');
+    if (lead === undefined) {
+      throw new LeaseLostError('stopped', 'the account of this chat is not connected from this replica any more');
+    }
+    lead.assertHeld();
   }
 
   /**
@@ -85,7 +87,8 @@ export class AccountGate {
   async enter(chat: string, signal: AbortSignal): Promise<boolean> {
     const { clock, names, accounts, accountOf, canPass, stopping } = this.#setup;
     const account = accountOf(chat);
-    const wait = (ms: number): Promise<void> => pause(clock, ms, signal, stopping);
+    // Thousands may wait: none of them listens to `stopping`.
+    const wait = (ms: number): Promise<void> => pause(clock, ms, signal);
     while (!this.#beginning.has(account) && canPass) {
       if (signal.aborted || stopping.aborted) return false;
       const isKnown = names.includes(account);

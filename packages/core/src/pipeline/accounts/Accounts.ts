@@ -11,9 +11,11 @@ import { isToGive, isToTake } from './share.js';
 const PATIENT_LOOKS = 2;
 /** So many looks one who gave an account away waits for somebody to have it, before anything else moves. */
 const LOOKS_FOR_TAKER = 4;
+/** So many looks the others have at least, before one who could not connect an account tries again. */
+const LOOKS_FOR_OTHERS = 3;
 const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 60_000;
-/** So long after the last try an account that could not be connected counts as if it was here. */
+/** So long after the last try an account that could not be connected is not given here. */
 const FORGOTTEN_MS = 10 * LONGEST_DELAY_MS;
 
 /** `gone`: not to be tried again by this process. */
@@ -45,8 +47,6 @@ export interface AccountsSetup {
   failed(error: unknown, account: string | undefined): void;
   /** Hears that an account was given up for a replica with fewer. Must not throw. */
   moved?(account: string): void;
-  /** From 0 up to 1. For tests. Default `Math.random`. */
-  random?(): number;
 }
 
 interface Holding {
@@ -74,7 +74,6 @@ export class Accounts {
   readonly #gone = new Set<string>();
   readonly #patience = new Map<string, number>();
   readonly #stopping = new AbortController();
-  readonly #random: () => number;
   #others: readonly Told[] = [];
   #running: Promise<void> | undefined;
   #moving: Promise<void> | undefined;
@@ -82,7 +81,6 @@ export class Accounts {
   constructor(setup: AccountsSetup) {
     this.#setup = setup;
     this.#roster = new Roster(setup);
-    this.#random = () => (setup.random ?? Math.random)();
   }
 
   /** Takes this replica's share, and keeps to it. */
@@ -133,10 +131,11 @@ export class Accounts {
       } catch (error) {
         if (signal.aborted || this.#isOver(error)) return;
         // While the backend is away nothing can be shared out; what is held ends by itself.
-        if (!(error instanceof CoordinationUnavailableError)) this.#setup.failed(error, undefined);
+        const isPassing = error instanceof CoordinationUnavailableError || error instanceof LeaseLostError;
+        if (!isPassing) this.#setup.failed(error, undefined);
       }
       // Not all at the same moment.
-      await pause(clock, balanceMs * (0.75 + this.#random() / 2), signal);
+      await pause(clock, balanceMs * (0.75 + clock.random() / 2), signal);
     }
   }
 
@@ -148,7 +147,7 @@ export class Accounts {
   async #look(): Promise<void> {
     await this.#tell();
     if (await this.#takeShare()) await this.#tell();
-    if (this.#moving !== undefined || this.#receiver() === undefined) return;
+    if (this.#moving !== undefined || this.#gift() === undefined) return;
     this.#moving = this.#move()
       .catch(() => {})
       .finally(() => {
@@ -168,21 +167,16 @@ export class Accounts {
     return [...this.#gone, ...this.#refused.keys()].filter((account) => !this.#held.has(account));
   }
 
-  get #load(): number {
-    return this.#held.size + this.#unheldRefused().length;
-  }
-
   /** Whether it took any. */
   async #takeShare(): Promise<boolean> {
-    const { accounts } = this.#setup;
-    const loads = this.#others.map(loadOf);
+    const { accounts, clock } = this.#setup;
     // Where many begin at once they do not all ask for the same ones first.
-    const first = Math.floor(this.#random() * accounts.length);
+    const first = Math.floor(clock.random() * accounts.length);
     const before = this.#held.size;
     for (let n = 0; n < accounts.length && !this.#stopping.signal.aborted; n++) {
       const account = accounts[(first + n) % accounts.length]!;
       if (!this.#isFree(account)) this.#patience.delete(account);
-      else if (this.#isWanted(account, loads)) await this.#take(account);
+      else if (this.#isWanted(account)) await this.#take(account);
     }
     return this.#held.size > before;
   }
@@ -192,10 +186,14 @@ export class Accounts {
     return (this.#refused.get(account)?.untilMs ?? 0) <= this.#setup.clock.monotonicMs();
   }
 
-  #isWanted(account: string, loads: readonly number[]): boolean {
+  #isWanted(account: string): boolean {
     const looks = this.#patience.get(account) ?? 0;
-    const isLeft = looks >= 0 && isToTake(this.#load, loads, this.#setup.accounts.length);
-    if (isLeft || looks >= PATIENT_LOOKS) return true;
+    // Whoever could not connect it does not count: it is not left to them.
+    const able = this.#others.filter(({ refused }) => !refused.includes(account));
+    const loads = able.map(({ held }) => held.length);
+    const isLeft = looks >= 0 || able.length < this.#others.length;
+    if (isLeft && isToTake(this.#held.size, loads, this.#setup.accounts.length)) return true;
+    if (looks >= PATIENT_LOOKS) return true;
     this.#patience.set(account, looks + 1);
     return false;
   }
@@ -229,17 +227,25 @@ export class Accounts {
   }
 
   #refuse(account: string): void {
-    const lastMs = this.#setup.clock.monotonicMs();
+    const { clock, balanceMs } = this.#setup;
+    const lastMs = clock.monotonicMs();
     const count = (this.#refused.get(account)?.count ?? 0) + 1;
-    const delayMs = Math.min(FIRST_DELAY_MS * 2 ** (count - 1), LONGEST_DELAY_MS);
+    const delayMs = Math.min(
+      Math.max(FIRST_DELAY_MS, LOOKS_FOR_OTHERS * balanceMs) * 2 ** (count - 1),
+      LONGEST_DELAY_MS,
+    );
     this.#refused.set(account, { count, lastMs, untilMs: lastMs + delayMs });
   }
 
-  /** Who has so many fewer that it is to be given one. */
-  #receiver(): Told | undefined {
-    const loads = this.#others.map(loadOf);
-    if (!isToGive(this.#load, loads)) return undefined;
-    return this.#others[loads.indexOf(Math.min(...loads))];
+  /** Who has so many fewer that it is to be given one, and which. Not what it could not connect, nor more and more of that. */
+  #gift(): string | undefined {
+    const givable = this.#others.filter(({ held, refused }) => {
+      const failed = refused.filter((account) => this.#held.has(account)).length;
+      return isToGive(this.#held.size, [held.length]) && failed <= held.length + 1;
+    });
+    const [receiver] = givable.toSorted((one, other) => one.held.length - other.held.length);
+    if (receiver === undefined) return undefined;
+    return this.held.find((account) => !receiver.refused.includes(account));
   }
 
   /** One at a time in the whole mesh: the next when this one has its new holder, or nobody took it. */
@@ -251,10 +257,9 @@ export class Accounts {
     try {
       // The last move may have settled it.
       await this.#tell();
-      const receiver = this.#receiver();
-      const account = this.held.find((each) => !receiver?.refused.includes(each));
+      const account = this.#gift();
       const holding = account === undefined ? undefined : this.#held.get(account);
-      if (account === undefined || holding === undefined || receiver === undefined || signal.aborted) return;
+      if (account === undefined || holding === undefined || signal.aborted) return;
       // For those who have fewer.
       this.#patience.set(account, -PATIENT_LOOKS);
       await end(holding);
@@ -272,8 +277,4 @@ export class Accounts {
 function end({ letGo, ended }: Holding): Promise<void> {
   letGo.abort();
   return ended;
-}
-
-function loadOf({ held, refused }: Told): number {
-  return held.length + refused.length;
 }

@@ -5,16 +5,14 @@ import { rosterKey } from '../reserved.js';
 
 /** How long a look may wait for its turn. The next one comes anyway. */
 const LONGEST_WAIT_MS = 10_000;
-/** Who has not told of itself for so many looks may be dead: what it has is asked for. */
-const DOUBTFUL_LOOKS = 2;
-/** Who has not for so many is forgotten. */
-const GONE_LOOKS = 4;
+/** Who has not told of itself for so many looks may be dead: it is left out, and what it has is asked for, until it does. */
+const GONE_LOOKS = 3;
 
 /** What a replica tells of itself. */
 export interface Told {
   /** The accounts that it leads. */
   readonly held: readonly string[];
-  /** Those that it could not connect. They count as if it had them: it is given no others in their place. */
+  /** Those that it could not connect: it is not given them. */
   readonly refused: readonly string[];
 }
 
@@ -49,15 +47,15 @@ export class Roster {
     this.#key = rosterKey(setup.name);
   }
 
-  /** Tells of this replica. Resolves with what the others told, but for those that may be dead. */
+  /** Tells of this replica. Resolves with what the others told, but for those that seem to be dead. */
   async tell(own: Told): Promise<readonly Told[]> {
     const me = this.#setup.coordinator.replicaId;
     this.#looks += 1;
     const lines = await this.#change((found) => ({
-      ...this.#living(found, GONE_LOOKS),
+      ...this.#living(found),
       [me]: { looks: this.#looks, ...own },
     }));
-    const { [me]: _own, ...others } = this.#living(lines, DOUBTFUL_LOOKS);
+    const { [me]: _own, ...others } = lines;
     return Object.values(others);
   }
 
@@ -65,8 +63,8 @@ export class Roster {
     await this.#change(({ [this.#setup.coordinator.replicaId]: _own, ...rest }) => rest);
   }
 
-  #living(lines: Lines, looks: number): Lines {
-    const limitMs = looks * this.#setup.balanceMs;
+  #living(lines: Lines): Lines {
+    const limitMs = GONE_LOOKS * this.#setup.balanceMs;
     return Object.fromEntries(Object.entries(lines).filter(([replica, line]) => this.#ageMs(replica, line) <= limitMs));
   }
 

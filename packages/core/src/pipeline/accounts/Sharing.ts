@@ -92,11 +92,11 @@ export class Sharing {
 
   /** A message is not lost by an error in there: it waits where its account is not known. */
   #accountOf(chat: string): string {
-    const { provider, failed } = this.#setup;
+    const { provider } = this.#setup;
     try {
       return provider.accountOf?.(chat) ?? '';
     } catch (error) {
-      failed(error, `accountOf() of provider ${provider.name}`);
+      this.#setup.failed(error, `accountOf() of provider ${provider.name}`);
       return '';
     }
   }
@@ -109,15 +109,17 @@ export class Sharing {
 
   /** What runs goes on sending for a while. Where anybody may send, nobody is waited for. */
   async #drained(account: string): Promise<void> {
-    const { stopping, handlesAlways, canPass, drained } = this.#setup;
+    const { stopping, handlesAlways, canPass } = this.#setup;
     if (handlesAlways) return;
     // What cannot be passed on is handled here, also while this replica stops.
-    if (stopping.aborted && !canPass) return drained();
+    if (stopping.aborted && !canPass) return this.#setup.drained();
+    const over = new AbortController();
     const stopped = new Promise<void>((resolve) => {
       if (stopping.aborted) resolve();
-      else stopping.addEventListener('abort', () => resolve(), { once: true });
+      else stopping.addEventListener('abort', () => resolve(), { once: true, signal: over.signal });
     });
-    await Promise.race([this.#connected.drained(account), stopped.then(drained)]);
+    await Promise.race([this.#connected.drained(account), stopped.then(() => this.#setup.drained())]);
+    over.abort();
   }
 }
 

@@ -3,10 +3,12 @@ import { claim, claimEqual } from '../suite/claims.js';
 import type { BotLab, LabBot } from './BotLab.js';
 
 const ACCOUNTS = ['ana', 'ben', 'cleo', 'dora', 'emil'];
+const SIX = [...ACCOUNTS, 'finn'];
 
 /** A platform with several accounts, which lets one connection of each live, and notes what comes beside it. */
 class Platform {
   readonly lab: BotLab;
+  readonly accounts: readonly string[];
   /** Who has which account. */
   readonly holders = new Map<string, string>();
   /** Each connection that was tried. */
@@ -19,8 +21,9 @@ class Platform {
   mostWithout = 0;
   readonly #intakes = new Map<string, Intake>();
 
-  constructor(lab: BotLab) {
+  constructor(lab: BotLab, accounts: readonly string[] = ACCOUNTS) {
     this.lab = lab;
+    this.accounts = accounts;
   }
 
   /** A replica that has its share of the accounts. */
@@ -61,7 +64,7 @@ class Platform {
     return {
       name: 'lines',
       exclusive: true,
-      accounts: ACCOUNTS,
+      accounts: this.accounts,
       accountOf,
       start: (intake, lead, account = '') => {
         this.tries.push(`${account} by ${name}`);
@@ -76,7 +79,7 @@ class Platform {
         if (leads.get(account)?.signal.aborted) this.closedLate += 1;
         if (!leads.delete(account)) return;
         if (this.holders.get(account) === name) this.holders.delete(account);
-        this.mostWithout = Math.max(this.mostWithout, ACCOUNTS.length - this.holders.size);
+        this.mostWithout = Math.max(this.mostWithout, this.accounts.length - this.holders.size);
       },
       webhook: async (request, intake) =>
         Response.json(await intake((await request.json()) as { chat: string; text: string })),
@@ -121,17 +124,18 @@ export const accounts: Record<string, (lab: BotLab) => Promise<void>> = {
   },
 
   'a replica that joins is given its share, one account at a time, each closed before it is let go': async (lab) => {
-    const platform = new Platform(lab);
-    await platform.replica('a');
-    await platform.settled([5], lab.leaseMs);
+    const platform = new Platform(lab, SIX);
+    await Promise.all(['a', 'b'].map((name) => platform.replica(name)));
+    await platform.settled([3, 3], 4 * lab.leaseMs);
+    const tries = platform.tries.length;
     platform.mostWithout = 0;
 
-    await platform.replica('b');
-    await platform.settled([2, 3], 4 * lab.leaseMs);
+    await platform.replica('c');
+    await platform.settled([2, 2, 2], 4 * lab.leaseMs);
 
     claimEqual(platform.mostWithout, 1, 'accounts without a connection at once');
     claimEqual([platform.conflicts, platform.closedLate], [0, 0], 'conflicts, and accounts that were closed too late');
-    claimEqual(platform.tries.length, ACCOUNTS.length + 2, 'connections');
+    claimEqual(platform.tries.length - tries, 2, 'connections for that');
   },
 
   'a replica that leaves closes each account before another one connects it, and what it had is shared out': async (
@@ -167,7 +171,11 @@ export const accounts: Record<string, (lab: BotLab) => Promise<void>> = {
 
     claimEqual(platform.conflicts, 0, 'conflicts');
     for (const chat of chats) {
-      claimEqual([...new Set(lab.textsTo(chat))], [1, 2, 3].map((n) => `${chat} ${n}`), `replies to ${chat}`);
+      claimEqual(
+        [...new Set(lab.textsTo(chat))],
+        [1, 2, 3].map((n) => `${chat} ${n}`),
+        `replies to ${chat}`,
+      );
     }
   },
 
@@ -189,14 +197,30 @@ export const accounts: Record<string, (lab: BotLab) => Promise<void>> = {
     const a = await platform.replica('a', ['cleo']);
     await lab.until(lab.leaseMs, () => platform.holders.size === 4, 'the others');
     claimEqual(accountsThat('conflict', (await readiness(a)).accounts), ['cleo'], 'what a says of cleo');
+    await lab.sleep(2 * lab.leaseMs);
+    const alone = platform.tries.filter((each) => each === 'cleo by a').length;
+    claim(alone > 1 && alone <= 6, `alone, it tried ${alone} times`);
 
     await platform.replica('b');
     await lab.until(4 * lab.leaseMs, () => platform.holders.get('cleo') === 'b', 'the account at the other');
     await lab.sleep(lab.leaseMs);
 
-    const tries = platform.tries.filter((each) => each === 'cleo by a').length;
-    claim(tries <= 4, `it was tried ${tries} times`);
+    const tries = platform.tries.filter((each) => each === 'cleo by a').length - alone;
+    claim(tries <= 2, `it was tried ${tries} times beside the other`);
     claimEqual(platform.holders.get('cleo'), 'b', 'who has it');
+    claimEqual(platform.conflicts, 0, 'conflicts');
+  },
+
+  'a replica that can connect no account is not given one after the other': async (lab) => {
+    const platform = new Platform(lab);
+    await platform.replica('a');
+    await platform.settled([5], lab.leaseMs);
+
+    await platform.replica('b', ACCOUNTS);
+    await lab.sleep(4 * lab.leaseMs);
+
+    claimEqual(platform.shares(), [5], 'what the first one has');
+    claim(platform.tries.length <= 5 + 2 * 2, `connections: ${platform.tries.length}`);
     claimEqual(platform.conflicts, 0, 'conflicts');
   },
 
@@ -213,7 +237,9 @@ export const accounts: Record<string, (lab: BotLab) => Promise<void>> = {
     }
     await lab.until(4 * lab.leaseMs, () => lab.sent.length === 10, 'the replies');
 
-    const expected = ACCOUNTS.flatMap((account) => Array(2).fill(`${account} by ${platform.holders.get(account)}`));
+    const expected = ACCOUNTS.flatMap((account) =>
+      Array<string>(2).fill(`${account} by ${platform.holders.get(account)}`),
+    );
     claimEqual(platform.handled.toSorted(), expected.toSorted(), 'who handled what');
   },
 };
