@@ -128,6 +128,9 @@ describe('slack()', () => {
   test('refuses options that cannot work', () => {
     expect(() => slack({ token: '', signingSecret: SECRET })).toThrow(ConfigError);
     expect(() => slack({ token: 'xoxb-fake', signingSecret: [] })).toThrow(ConfigError);
+    expect(() => slack({ token: 'xoxb-fake' })).toThrow('or appToken for Socket Mode');
+    expect(() => slack({ token: 'xoxb-fake', appToken: 'xapp-fake', signingSecret: SECRET })).toThrow('both appToken');
+    expect(() => slack({ token: 'xoxb-fake', appToken: '' })).toThrow(ConfigError);
     expect(() => slack({ token: 'xoxb-fake', signingSecret: SECRET, secret: 'x' } as never)).toThrow(
       "no option 'secret'",
     );
@@ -153,6 +156,35 @@ describe('slack()', () => {
     expect(String(refusal)).not.toMatch(/planted|xoxb/);
     await posting.send('C1:1.1', { text: 'in the thread' }, context);
     expect(fake.messages('C1', '1.1')).toMatchObject([{ text: 'in the thread' }]);
+  });
+
+  test('answers a call with what the hook says, takes the wrong modal not in, and hides nothing that the hook throws', async () => {
+    const heard: string[] = [];
+    const intake: Intake = async ({ text }) => {
+      heard.push(text);
+      return 'accepted';
+    };
+    const asking = slack({
+      token: 'xoxb-fake',
+      signingSecret: SECRET,
+      answer: ({ text }) => {
+        if (text === '/bad') throw new Error('a fault of the hook');
+        if (text === '/wrong') return 'no object' as never;
+        return text === 'form' ? { response_action: 'errors', errors: { age: 'No number' } } : { text: 'On it.' };
+      },
+    });
+    const ask = (fields: Record<string, string>): Promise<Response> =>
+      asking.webhook!(
+        post(new URLSearchParams(fields).toString(), { 'content-type': 'application/x-www-form-urlencoded' }),
+        intake,
+      );
+    const view = { type: 'view_submission', user: { id: 'U1' }, trigger_id: 't', view: { callback_id: 'form' } };
+
+    expect(await (await ask({ command: '/go', trigger_id: '1' })).json()).toEqual({ text: 'On it.' });
+    expect(await (await ask({ payload: JSON.stringify(view) })).json()).toMatchObject({ response_action: 'errors' });
+    await expect(ask({ command: '/bad', trigger_id: '2' })).rejects.toThrow('a fault of the hook');
+    await expect(ask({ command: '/wrong', trigger_id: '3' })).rejects.toMatchObject({ code: 'config' });
+    expect(heard).toEqual(['/go']);
   });
 
   test('hears what the fake posts over HTTP: events, commands and buttons', async () => {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CoordinationUnavailableError, LeaseLostError } from '@botmesh/core';
+import { Bot, CoordinationUnavailableError, LeaseLostError } from '@botmesh/core';
 import type { Intake, Lead } from '@botmesh/core/spi';
 import { providerConformance } from '@botmesh/core/testing';
 import { describe, expect, test } from 'vitest';
@@ -139,13 +139,16 @@ describe.concurrent('Socket Mode', () => {
   });
 
   test('stop closes the connection, after what was being taken in is acknowledged', async () => {
-    let end: () => void = () => {};
-    const intake: Intake = () => new Promise((resolve) => (end = () => resolve('accepted')));
+    let end: (() => void) | undefined;
+    const intake: Intake = () =>
+      new Promise((resolve) => {
+        end = () => resolve('accepted');
+      });
     await scene(
       async ({ fake, provider }) => {
         const { delivered } = fake.say({ channel: 'D1', text: 'late' });
-        await sleep(100);
-        setTimeout(() => end(), 100);
+        await until(() => end !== undefined);
+        setTimeout(() => end?.(), 100);
         await provider.stop();
 
         // The other end hears of it a moment later than this one.
@@ -153,7 +156,7 @@ describe.concurrent('Socket Mode', () => {
         expect(await delivered).toMatchObject({ isAcknowledged: true, attempts: 1 });
       },
       {},
-      { intake },
+      { intake, ackMs: 3_000 },
     );
   });
 
@@ -241,6 +244,28 @@ describe.concurrent('what Slack is answered at once', () => {
       { answer },
       { ackMs: 1_000 },
     ));
+
+  test('a command is acknowledged at once, though its turn runs on; the reply comes when the turn says so', async () => {
+    const fake = await FakeSlack.start();
+    const bot = new Bot({ provider: slack({ ...TOKENS, apiUrl: fake.apiUrl }), log: () => {} });
+    let go: () => void = () => {};
+    const gate = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    bot.use(async (ctx) => {
+      await gate;
+      await ctx.reply(`done: ${ctx.message.text}`);
+    });
+    await bot.start();
+
+    expect(await fake.command({ command: '/go', channel: 'C1', text: 'far' })).toMatchObject({ isAcknowledged: true });
+    expect(fake.posted('C1')).toEqual([]);
+    go();
+    await until(() => fake.posted('C1').length === 1);
+    await bot.stop();
+    expect(fake.posted('C1')).toEqual(['done: /go far']);
+    await fake.close();
+  });
 
   test('without a hook menus have no options, and everything else is answered empty', () =>
     scene(async ({ fake, heard }) => {

@@ -92,7 +92,10 @@ export class FakeSlack {
         return sinceMs === undefined ? undefined : Date.now() - sinceMs;
       },
     });
-    this.#server = createServer((request, response) => void this.#answer(request, response));
+    this.#server = createServer((request, response) => {
+      // Who dies in the middle of a call gets no answer.
+      this.#answer(request, response).catch(() => response.destroy());
+    });
     this.#server.on('upgrade', (request, socket, head) => this.#sockets.upgrade(request, socket, head));
   }
 
