@@ -34,12 +34,14 @@ bot.use(async (ctx) => {
 bot.on('ended', ({ chat, id, how }) => note('ended', { chat, id, how }));
 bot.on('unknownSend', ({ chat, id, did }) => note('unknown', { chat, id, how: did }));
 
-const server = createServer(async (incoming, response) => {
+const server = createServer((incoming, response) => void answer(incoming, response));
+
+async function answer(incoming, response) {
   const { method = 'GET', url = '/', headers } = incoming;
   const body = method === 'POST' ? { body: Readable.toWeb(incoming), duplex: 'half' } : {};
-  const answer = await bot.webhook(new Request(`http://localhost${url}`, { method, headers, ...body }));
-  response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
-});
+  const answered = await bot.webhook(new Request(`http://localhost${url}`, { method, headers, ...body }));
+  response.writeHead(answered.status, Object.fromEntries(answered.headers)).end(await answered.text());
+}
 
 bot.handleSignals({ drainMs: 5_000 });
 await bot.start();

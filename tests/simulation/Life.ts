@@ -61,7 +61,7 @@ export class Life {
       mesh: world.mesh,
       replicaId,
       leaseMs: world.times.leaseMs,
-      ticketTtlMs: world.times.leaseMs / 3,
+      ticketTtlMs: world.times.ticketTtlMs,
       maxAttempts: MAX_ATTEMPTS,
     });
     this.died = new Promise((resolve) => {

@@ -42,6 +42,8 @@ export class World {
   readonly #isTraced: boolean;
   /** No new work is begun any more, and what is held is let go soon. */
   isDraining = false;
+  /** How many tickets of each key nobody will ever acquire or give up. */
+  readonly forgotten = new Map<string, number>();
 
   constructor({ seed, isTraced }: WorldOptions) {
     this.seed = seed;

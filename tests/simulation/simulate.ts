@@ -52,10 +52,14 @@ async function play(world: World, nemesis: Nemesis): Promise<void> {
   await endInOrder(world, nemesis.lives);
 }
 
-/** After the last fault everything comes to an end within the longest outage's aftermath. */
+/**
+ * After the last fault everything comes to an end within the longest outage's aftermath, and the time at the head of every
+ * forgotten ticket of one key, one after the other.
+ */
 async function drain(world: World, lives: readonly Life[]): Promise<void> {
-  const { quarantineMs, leaseMs, beatMs } = world.times;
-  const boundMs = quarantineMs + leaseMs + 3 * beatMs + 6000;
+  const { quarantineMs, leaseMs, beatMs, ticketTtlMs } = world.times;
+  const forgotten = Math.max(0, ...world.forgotten.values());
+  const boundMs = quarantineMs + leaseMs + 3 * beatMs + 6000 + forgotten * (ticketTtlMs + beatMs);
   const untilMs = world.now() + boundMs;
   while (world.now() < untilMs) {
     await world.clock.sleep(beatMs / 2);

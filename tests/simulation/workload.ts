@@ -74,6 +74,7 @@ async function takeTurn(life: Life, ticket: Ticket): Promise<void> {
   if (world.chance(0.2)) await life.sleep(world.between(0, world.times.beatMs));
   if (!world.isDraining && world.chance(0.03)) {
     world.record({ kind: 'withdrawn', at: world.now(), replica: life.name, key: ticket.key, seq: ticket.seq });
+    world.forgotten.set(ticket.key, (world.forgotten.get(ticket.key) ?? 0) + 1);
     return; // Forgotten: after its time at the head it must be given back.
   }
   const held = await acquire(life, ticket, 1);

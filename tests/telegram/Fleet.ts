@@ -8,7 +8,7 @@ const REPLICA = fileURLToPath(new URL('./replica.mjs', import.meta.url));
 
 const SECRET = 'sesame';
 
-export type Framework = 'grammY' | 'Telegraf';
+export type Framework = 'grammY' | 'Telegraf' | 'Bot';
 
 /** One replica in a process of its own. */
 export class Replica {

@@ -1,4 +1,4 @@
-// One replica of a Telegram bot in a process of its own, written with grammY or Telegraf. What it does is seen at the platform.
+// One replica of a Telegram bot in a process of its own, in grammY, in Telegraf or as a Bot of ours. What it does is seen at the platform.
 import { createServer } from 'node:http';
 import { nodeListener } from '@botmesh/core/spi';
 import { openBackend } from './open-backend.mjs';
@@ -16,26 +16,38 @@ async function answer(ctx, text) {
   return ctx.reply(text);
 }
 
+const options = { coordinator, log: () => {}, onError: () => {}, retryDelayMs: 5 };
+const receiving = secretToken === undefined ? { pollSeconds: 1 } : { webhook: { secretToken } };
+
 async function make() {
+  if (framework === 'Bot') {
+    const { Bot } = await import('@botmesh/core');
+    const { telegram } = await import('@botmesh/telegram');
+    const provider = telegram({ token, apiRoot, log: () => {}, ...receiving });
+    const bot = new Bot({ ...options, provider, state: store });
+    bot.use((ctx) => {
+      ctx.state.seen ??= [];
+      return answer({ session: ctx.state, reply: (text) => ctx.reply(text) }, ctx.message.text);
+    });
+    return bot;
+  }
   if (framework === 'grammY') {
     const { Bot, session } = await import('grammy');
     const { replicate, sessionStorage } = await import('@botmesh/grammy');
     const bot = new Bot(token, { client: { apiRoot } });
     bot.use(session({ initial: () => ({ seen: [] }), storage: sessionStorage(store) }));
     bot.on('message:text', (ctx) => answer(ctx, ctx.message.text));
-    return { bot, replicate };
+    return replicate(bot, { ...options, ...receiving });
   }
   const { session, Telegraf } = await import('telegraf');
   const { replicate, sessionStore } = await import('@botmesh/telegraf');
   const bot = new Telegraf(token, { telegram: { apiRoot } });
   bot.use(session({ defaultSession: () => ({ seen: [] }), store: sessionStore(store) }));
   bot.on('text', (ctx) => answer(ctx, ctx.message.text));
-  return { bot, replicate };
+  return replicate(bot, { ...options, ...receiving });
 }
 
-const { bot, replicate } = await make();
-const receiving = secretToken === undefined ? { pollSeconds: 1 } : { webhook: { secretToken } };
-const replica = replicate(bot, { coordinator, log: () => {}, onError: () => {}, retryDelayMs: 5, ...receiving });
+const replica = await make();
 coordinator.on('elected', ({ name }) => {
   if (name.startsWith('provider:')) process.send?.({ elected: true });
 });

@@ -13,7 +13,7 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 export function declareReplicas(backend: Backend): void {
   describe.concurrent(`${backend.name}: three processes of a bot`, () => {
     // C-30, C-31, C-36, C-40, C-42, C-46, C-62
-    test.each<Framework>(['grammY', 'Telegraf'])(
+    test.each<Framework>(['grammY', 'Telegraf', 'Bot'])(
       'with %s, one killed, one frozen, then all replaced: each chat is answered in order, none is lost, one polls at a time',
       { timeout: 120_000 },
       async (framework) => {
@@ -29,7 +29,7 @@ export function declareReplicas(backend: Backend): void {
           await fake.until('the next one polls', () => fleet.elected.length > count && fake.polling === 1, 60_000);
         };
         await nextLeader(() => Promise.all([fleet.launch(), fleet.launch(), fleet.launch()]));
-        fleet.startWriting(CHATS, 25);
+        fleet.startWriting(CHATS, 60);
         await answered(50);
 
         await nextLeader(() => fleet.leader.signal('SIGKILL'));
@@ -73,7 +73,7 @@ export function declareReplicas(backend: Backend): void {
         return fake.until('more is answered', () => fake.calls.length >= enough, 60_000);
       };
       const [first, second] = await Promise.all([fleet.launch(), fleet.launch(), fleet.launch()]);
-      fleet.startWriting(CHATS, 50);
+      fleet.startWriting(CHATS, 80);
       await answered(30);
 
       first.signal('SIGKILL');

@@ -1,4 +1,11 @@
-import { type Coordinator, type Leadership, LeaseLostError, StaleFenceError, type StateStore } from '@botmesh/core/spi';
+import {
+  type Coordinator,
+  type Leadership,
+  LeaseLostError,
+  type Served,
+  StaleFenceError,
+  type StateStore,
+} from '@botmesh/core/spi';
 import { type AuthState, useBotmeshAuthState } from './auth-state.js';
 import type { BaileysEvent, ConnectOptions } from './options.js';
 import { pause } from './pause.js';
@@ -22,17 +29,15 @@ export interface AccountSetup extends ConnectOptions {
   readonly tell: (event: BaileysEvent) => void;
 }
 
-type Ended = 'let go' | 'lost' | 'logged out';
-
 /**
  * One account while this replica leads it: one connection after the other, never two, and none once the leadership is not
- * surely held. Made anew for each leadership.
+ * surely held. Made anew for each leadership, which it does not let go of itself.
  */
 export class Account {
   readonly name: string;
   readonly lead: Leadership;
-  /** Resolves when its connection is closed and its leadership let go. Never rejects. */
-  readonly ended: Promise<Ended>;
+  /** Resolves when its connection is closed, with `gone` where the account is logged out. Never rejects. */
+  readonly ended: Promise<Served>;
   readonly #setup: AccountSetup;
   readonly #letGo = new AbortController();
   readonly #over: AbortSignal;
@@ -63,33 +68,32 @@ export class Account {
     return over.aborted ? undefined : this.socket;
   }
 
-  /** Closes the connection, then lets the leadership go. */
-  letGo(): Promise<Ended> {
+  /** Closes the connection. */
+  close(): Promise<Served> {
     this.#letGo.abort();
     return this.ended;
   }
 
-  async #run(): Promise<Ended> {
+  async #run(): Promise<Served> {
     const { firstDelayMs, longestDelayMs, tell } = this.#setup;
     let delayMs = firstDelayMs;
     let quick = 0;
-    let ended: Ended | undefined;
-    while (!this.#over.aborted && ended === undefined) {
+    while (!this.#over.aborted) {
       const startedMs = performance.now();
       const reason = await this.#connectOnce();
       if (performance.now() - startedMs > GOOD_MS) [delayMs, quick] = [firstDelayMs, 0];
       if (this.#over.aborted) break;
       if (reason === REASONS.loggedOut || reason === REASONS.forbidden) {
         tell({ kind: 'loggedOut', account: this.name, code: reason });
-        ended = 'logged out';
-      } else if (reason !== REASONS.restartRequired || ++quick > QUICK_RESTARTS) {
+        return 'gone';
+      }
+      if (reason !== REASONS.restartRequired || ++quick > QUICK_RESTARTS) {
         if (reason === REASONS.connectionReplaced) tell({ kind: 'replaced', account: this.name, retryInMs: delayMs });
         await pause(delayMs, this.#over);
         delayMs = Math.min(2 * delayMs, longestDelayMs);
       }
     }
-    await this.lead.resign();
-    return ended ?? (this.lead.signal.aborted && !this.#letGo.signal.aborted ? 'lost' : 'let go');
+    return undefined;
   }
 
   /** Resolves when the connection is closed, with the code that says why, if one does. Never rejects. */

@@ -1,7 +1,8 @@
-import { ConfigError, type Coordinator } from '@botmesh/core/spi';
-import { Accounts } from './Accounts.js';
+import { Accounts, ConfigError, type Coordinator, systemClock } from '@botmesh/core/spi';
+import { Account } from './Account.js';
 import { Line } from './Line.js';
 import { type BaileysEvent, type BaileysOptions, checkOptions } from './options.js';
+import type { Upsert } from './socket.js';
 
 const DRAIN_MS = 10_000;
 const BALANCE_MS = 2_000;
@@ -41,22 +42,36 @@ export function baileys(options: BaileysOptions): BaileysBot {
     const line = lineOf(event);
     if (line !== undefined) log(line);
   };
-  const accountOf = (name: string) => accounts.get(name);
+  const held = new Map<string, Account>();
+  const accountOf = (name: string) => held.get(name);
   const isGone = (name: string) => accounts.isGone(name);
   const line = new Line({ coordinator, onMessage: options.onMessage, fromMe, retryDelayMs, accountOf, isGone, tell });
-  const accounts = new Accounts({
+  const connection = {
     coordinator,
     store,
-    accounts: options.accounts,
     connect: options.connect,
     initAuthCreds: options.initAuthCreds,
     ...(options.revive === undefined ? {} : { revive: options.revive }),
-    balanceMs,
     firstDelayMs,
     longestDelayMs,
     tell,
-    upsert: (account, upsert) => line.upsert(account, upsert),
-    drained: (account) => line.drained(account),
+    upsert: (account: string, upsert: Upsert) => line.upsert(account, upsert),
+  };
+  const accounts = new Accounts({
+    coordinator,
+    store,
+    clock: systemClock,
+    name: 'baileys',
+    accounts: options.accounts,
+    balanceMs,
+    async serve(name, lead, letGo) {
+      const account = new Account({ ...connection, account: name }, lead);
+      held.set(name, account);
+      letGo.addEventListener('abort', () => void line.drained(name).then(() => account.close()), { once: true });
+      return await account.ended.finally(() => held.delete(name));
+    },
+    failed: (error, account = '') => tell({ kind: 'failed', account, error }),
+    moved: (account) => tell({ kind: 'moved', account }),
   });
   let started: Promise<void> | undefined;
   let stopped: Promise<void> | undefined;
@@ -85,7 +100,7 @@ export function baileys(options: BaileysOptions): BaileysBot {
 
   return {
     get accounts() {
-      return accounts.names;
+      return accounts.held;
     },
     start: () => (started ??= start()),
     stop: ({ drainMs = DRAIN_MS } = {}) => (stopped ??= stop(drainMs)),

@@ -60,6 +60,7 @@ export {
   StaleFenceError,
   shown,
 } from './errors.js';
+export { Accounts, type AccountsSetup, type Place, type Served } from './pipeline/accounts/Accounts.js';
 export {
   type Conflict,
   type LongPollingOptions,

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { ConfigError } from '../errors.js';
 
 /** From `major.minor` up to the end of the last major. */
@@ -10,26 +10,20 @@ export interface PeerRange {
 }
 
 /**
- * The version of package `name` as a file at `near` finds it. Undefined where that cannot be told, as in a bundle.
+ * The version of package `name` as a file at `near` finds it, also of one for `import` alone. Undefined where that cannot be
+ * told, as in a bundle.
  */
 export function versionOf(name: string, near: string): string | undefined {
-  try {
-    let folder = dirname(createRequire(near).resolve(name));
-    for (;;) {
-      const found = manifestIn(folder);
-      if (found?.name === name) return found.version;
-      const parent = dirname(folder);
-      if (parent === folder) return undefined;
-      folder = parent;
-    }
-  } catch {
-    return undefined;
+  for (const folder of createRequire(near).resolve.paths(name) ?? []) {
+    const found = manifestIn(join(folder, name));
+    if (found !== undefined) return found.version;
   }
+  return undefined;
 }
 
-function manifestIn(folder: string): { name?: string; version?: string } | undefined {
+function manifestIn(folder: string): { version?: string } | undefined {
   try {
-    return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { name?: string; version?: string };
+    return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version?: string };
   } catch {
     return undefined;
   }

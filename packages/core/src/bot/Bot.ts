@@ -10,6 +10,7 @@ import {
   LifecycleError,
 } from '../errors.js';
 import type { Attempt } from '../pipeline/Attempt.js';
+import { Sharing } from '../pipeline/accounts/Sharing.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import type { Message } from '../pipeline/envelope.js';
 import { runExclusive } from '../pipeline/exclusive.js';
@@ -60,6 +61,7 @@ import { warnings } from './warnings.js';
 
 const GRACE_MS = 5_000;
 const MAX_ATTEMPTS = 5;
+const BALANCE_MS = 2_000;
 /** So many times `maxTurnMs` may handlers run that report progress. */
 const PROGRESS_TIMES = 10;
 /** What a provider is given to stop in, also where nothing is drained. */
@@ -112,6 +114,8 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   /** Where all state is kept, as it is. */
   readonly #store: StateStore;
   readonly #handling: Handling;
+  /** Undefined where the provider has no accounts to share. */
+  readonly #sharing: Sharing | undefined;
   readonly #setup: TurnSetup;
   /** For the bot's own messages. */
   readonly #take: Take;
@@ -155,6 +159,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     this.#scopes = scopesOf(options);
     this.#store = stateOf(options);
     this.#handling = this.#makeHandling();
+    this.#sharing = this.#makeSharing();
     this.#setup = this.#makeSetup();
     this.#local = options.onUnavailable === 'local' ? this.#makeLocal() : undefined;
     this.#takeIncoming =
@@ -384,7 +389,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
    */
   readonly webhook = async (request: Request): Promise<Response> => {
     try {
-      const answer = probe(request, this.#status());
+      const answer = probe(request, this.#status(), () => this.#sharing?.details ?? {});
       if (answer !== undefined) return answer;
       if (this.#provider.webhook === undefined) return new Response(null, { status: 404 });
       if (this.#health !== 'ready' && this.#health !== 'unavailable') return refusal(this.#health);
@@ -413,7 +418,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       if (this.#handlesAlways) this.#adopt(true);
       await this.#local?.start();
       await this.#coordinator.start();
-      if (this.#provider.exclusive) this.#exclusive = this.#runExclusive();
+      if (this.#provider.exclusive) this.#exclusive = this.#sharing?.run() ?? this.#runExclusive();
       else await this.#provider.start(this.#intake);
     } catch (error) {
       this.#stopping.abort();
@@ -545,12 +550,35 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       // One that only receives is let go of at once: what runs here goes on sending.
       drained: () => (this.#handlesAlways ? undefined : this.#drained) ?? Promise.resolve(),
       failed: (error) => void this.#tell(error, undefined, `provider ${this.#provider.name}`),
-      changed: (isConnected) => {
-        this.#isConnected = isConnected;
-        if (this.#handlesAlways) return;
-        this.#adopt(isConnected && !this.#stopping.signal.aborted);
-        this.#serveSchedules(isConnected);
-      },
+      changed: (isConnected) => this.#connected(isConnected),
+    });
+  }
+
+  #connected(isConnected: boolean): void {
+    const isChanged = this.#isConnected !== isConnected;
+    this.#isConnected = isConnected;
+    if (this.#handlesAlways || !isChanged) return;
+    this.#adopt(isConnected && !this.#stopping.signal.aborted);
+    this.#serveSchedules(isConnected);
+  }
+
+  #makeSharing(): Sharing | undefined {
+    if (this.#provider.accounts === undefined) return undefined;
+    return new Sharing({
+      provider: this.#provider,
+      accounts: this.#provider.accounts,
+      coordinator: this.#coordinator,
+      store: this.#store,
+      clock: this.#clock,
+      balanceMs: this.#options.balanceMs ?? BALANCE_MS,
+      intake: this.#intake,
+      stopping: this.#stopping.signal,
+      canPass: this.#passesOn,
+      handlesAlways: this.#handlesAlways,
+      drained: () => this.#drained ?? Promise.resolve(),
+      changed: (count) => this.#connected(count > 0),
+      failed: (error, what) => void this.#tell(error, undefined, what),
+      tell: (line) => this.#log(`botmesh: ${line}`),
     });
   }
 
@@ -629,10 +657,11 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       running: this.#running,
       rules: settleOverlap(this.#options.overlap),
       store: new RuledStore(this.#store, this.#scopes.chat),
-      provider: this.#provider,
+      provider: this.#sharing?.gate?.guard(this.#provider) ?? this.#provider,
       clock: this.#clock,
       load: this.#load,
       stopping: this.#stopping.signal,
+      gate: this.#sharing?.gate,
       maxAttempts: this.#options.maxAttempts ?? MAX_ATTEMPTS,
       maxTurnMs: this.#options.maxTurnMs,
       maxProgressMs: this.#options.maxProgressMs ?? PROGRESS_TIMES * (this.#options.maxTurnMs ?? 0),

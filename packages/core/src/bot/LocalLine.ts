@@ -22,6 +22,7 @@ export class LocalLine {
     this.#setup = {
       ...setup,
       isLocal: true,
+      gate: undefined,
       coordinator: this.#coordinator,
       isDurable: false,
       mail: undefined,

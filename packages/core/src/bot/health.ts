@@ -14,14 +14,25 @@ export type Health =
   | 'stopped';
 
 /**
+ * How an account is on this replica. `connecting`: it is this replica's, and not connected yet. `conflict`: it could not be
+ * connected from here, and is left to the others for a while. `standby`: another replica has it, or will.
+ */
+export type AccountHealth = 'held' | 'connecting' | 'conflict' | 'standby';
+
+/** What `…/readyz` shows beside a word, where a provider has several accounts. */
+export interface Details {
+  readonly accounts?: Readonly<Record<string, AccountHealth>>;
+}
+
+/**
  * Answers `…/livez` (the process runs) and `…/readyz` (messages can be taken in: a load balancer may send some). Undefined
  * for other requests.
  */
-export function probe(request: Request, health: Health): Response | undefined {
+export function probe(request: Request, health: Health, details: () => Details): Response | undefined {
   if (request.method !== 'GET' && request.method !== 'HEAD') return undefined;
   const { pathname } = new URL(request.url);
   if (pathname.endsWith('/livez')) return answer(200, health);
-  if (pathname.endsWith('/readyz')) return answer(TAKING_IN.includes(health) ? 200 : 503, health);
+  if (pathname.endsWith('/readyz')) return answer(TAKING_IN.includes(health) ? 200 : 503, health, { details: details() });
   return undefined;
 }
 
@@ -29,9 +40,15 @@ const TAKING_IN: readonly Health[] = ['ready', 'standby', 'local'];
 
 /** Asks the platform to deliver again. */
 export function refusal(health: Health): Response {
-  return answer(503, health, { 'retry-after': '1' });
+  return answer(503, health, { headers: { 'retry-after': '1' } });
 }
 
-function answer(status: number, health: Health, headers: Record<string, string> = {}): Response {
-  return Response.json({ status: health }, { status, headers: { 'cache-control': 'no-store', ...headers } });
+interface More {
+  readonly headers?: Record<string, string>;
+  readonly details?: Details;
+}
+
+function answer(status: number, health: Health, { headers = {}, details = {} }: More = {}): Response {
+  const init = { status, headers: { 'cache-control': 'no-store', ...headers } };
+  return Response.json({ status: health, ...details }, init);
 }

@@ -58,6 +58,11 @@ export interface BotOptions<S extends object = any, U extends object = any, G ex
    * at once, `local`, in the order of this process alone and without the state of its chat. Default `refuse`.
    */
   onUnavailable?: 'refuse' | 'local';
+  /**
+   * How often replicas look how the accounts of a provider with several are shared, in milliseconds; also how soon a free one
+   * is taken. The same in all replicas. Default 2,000.
+   */
+  balanceMs?: number;
   /** How fast replies may leave, over all replicas. Default: as fast as the platform takes them. */
   rates?: Rates;
   /**
@@ -102,6 +107,7 @@ const NAMES: { [Name in keyof Required<BotOptions>]: true } = {
   graceMs: true,
   overlap: true,
   onUnavailable: true,
+  balanceMs: true,
   rates: true,
   onUnknownSend: true,
   onRejected: true,
@@ -135,6 +141,10 @@ export function checkOptions(options: BotOptions): void {
     if (typeof value === 'number' && value >= 0 && value < 2 ** 31) continue;
     throw new ConfigError(`Bot: ${name} is ${shown(value)}. Give a number of milliseconds from 0 up.`);
   }
+  const { balanceMs = 1 } = options;
+  if (!isNumber(balanceMs) || !(balanceMs > 0 && balanceMs < 2 ** 31)) {
+    throw new ConfigError(`Bot: balanceMs is ${shown(balanceMs)}. Give a number of milliseconds above 0.`);
+  }
   settleOverlap(options.overlap);
   checkSending(options);
   if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
@@ -144,13 +154,29 @@ export function checkOptions(options: BotOptions): void {
 
 function checkProvider(provider: unknown): void {
   const { start, send } = (provider ?? {}) as Partial<Record<string, unknown>>;
-  if (typeof start === 'function' && typeof send === 'function') return;
+  if (typeof start === 'function' && typeof send === 'function') {
+    checkAccounts(provider as Provider);
+    return;
+  }
   if (typeof provider === 'function') {
     const name = provider.name === '' ? 'terminal' : provider.name;
     throw new ConfigError(`Bot: provider is a function. Did you forget ()? Pass ${name}(), not ${name}.`);
   }
   const found = provider === undefined || provider === null ? '' : `, but ${kindOf(provider)}`;
   throw new ConfigError(`Bot: no provider${found}. Pass { provider }, for example terminal().`);
+}
+
+function checkAccounts({ name, accounts, accountOf, exclusive }: Provider): void {
+  if (accounts === undefined) return;
+  const names: readonly unknown[] = Array.isArray(accounts) ? accounts : [];
+  const isNamed = names.length > 0 && names.every((each) => typeof each === 'string' && each !== '');
+  if (!isNamed || new Set(names).size < names.length) {
+    throw new ConfigError(`Bot: accounts of provider ${name}: expected a list of different names, with at least one.`);
+  }
+  if (!exclusive || typeof accountOf !== 'function') {
+    const missing = exclusive ? 'accountOf(chat)' : "exclusive: true or 'receiving'";
+    throw new ConfigError(`Bot: provider ${name} has accounts, without ${missing}. Give it that, or no accounts.`);
+  }
 }
 
 function checkState(state: unknown): void {

@@ -2,6 +2,7 @@ import type { Coordinator, Mailroom, Ticket } from '../coordination/types.js';
 import type { Provider } from '../providers/provider.js';
 import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
+import type { AccountGate } from './accounts/AccountGate.js';
 import type { Attempt } from './Attempt.js';
 import type { Message } from './envelope.js';
 import type { EndDetail, How, Named } from './fate.js';
@@ -56,6 +57,8 @@ export interface TurnSetup {
   readonly load: Load;
   /** Aborts when the Bot stops. */
   readonly stopping: AbortSignal;
+  /** Lets messages begin where their account is. Undefined where all may begin here. */
+  readonly gate: AccountGate | undefined;
   readonly maxAttempts: number;
   /** How long the handlers of one message may run. Undefined for no limit. */
   readonly maxTurnMs: number | undefined;

@@ -13,6 +13,7 @@ import {
 import type { Provider, Reply } from '../providers/provider.js';
 import type { StoredState, TransactionalStateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
+import type { AccountGate } from './accounts/AccountGate.js';
 import { Attempt, type Way } from './Attempt.js';
 import { type Behind, lookBehind, modesOf } from './behind.js';
 import { decode, type Message } from './envelope.js';
@@ -111,6 +112,8 @@ export class MessageTurn implements Way, Hearer {
   #awake: AbortController | undefined;
   /** Lets the next one of this process into the chat. */
   #leaveChat: (() => void) | undefined;
+  /** Whether it counts among what its account is needed for. */
+  #isCounted = false;
   /** What came for the handlers before they ran. */
   #steers: unknown[] | undefined;
 
@@ -173,7 +176,8 @@ export class MessageTurn implements Way, Hearer {
             if (this.#isOver()) this.#setup.mail?.passWaiting();
             // One of a coordinator without a mailroom is told no more than `retry`.
             this.#turn = (await this.#setup.coordinator.acquireTurn(this.#work.ticket)) as MailTurn;
-            this.#to(this.#isOver() ? await this.#pass(this.#turn) : this.#listen(this.#turn));
+            if (this.#setup.gate !== undefined && !this.#isOver()) await this.#enterAccount(this.#turn, this.#setup.gate);
+            this.#to(this.#isOver() || this.#isAway() ? await this.#pass(this.#turn) : this.#listen(this.#turn));
             break;
           case 'opening':
             this.#attempt = undefined;
@@ -302,6 +306,7 @@ export class MessageTurn implements Way, Hearer {
   #hush(): void {
     const { running } = this.#setup;
     const { key } = this.#work.ticket;
+    this.#leaveAccount();
     if (running.get(key) === this) running.delete(key);
     this.#leaveChat?.();
     this.#leaveChat = undefined;
@@ -311,6 +316,7 @@ export class MessageTurn implements Way, Hearer {
 
   /** Not begun, or not to be begun here: another replica takes it, and no attempt is counted. */
   async #pass(turn: MailTurn): Promise<TurnState> {
+    this.#leaveAccount();
     if (this.#setup.mail !== undefined) await turn.release({ pass: true });
     return 'left';
   }
@@ -320,6 +326,22 @@ export class MessageTurn implements Way, Hearer {
     if (mail === undefined) running.set(turn.key, this);
     else mail.onTold(turn, (note) => this.hear(note));
     return 'opening';
+  }
+
+  async #enterAccount({ key, signal }: MailTurn, gate: AccountGate): Promise<void> {
+    this.#isCounted = await gate.enter(key, signal);
+  }
+
+  #leaveAccount(): void {
+    if (this.#isCounted) this.#setup.gate?.leave(this.#work.ticket.key);
+    this.#isCounted = false;
+  }
+
+  /** Whether another replica has the account of the chat. */
+  #isAway(): boolean {
+    const { gate, passesOn } = this.#setup;
+    if (gate === undefined || !passesOn) return false;
+    return !this.#isCounted || !gate.isHere(this.#work.ticket.key);
   }
 
   async #enter({ key, signal }: MailTurn, oneByOne: OneByOne): Promise<void> {
@@ -579,12 +601,14 @@ export class MessageTurn implements Way, Hearer {
   async #fail(turn: MailTurn): Promise<TurnState> {
     const { isDurable, maxAttempts, stopping } = this.#setup;
     if (this.#isNewer) this.#setup.metNewer();
-    if (isHeld(turn)) await this.#tell(turn);
+    // Its account went elsewhere meanwhile, which is no fault of the message's.
+    const isAway = this.#isAway();
+    if (isHeld(turn) && !isAway) await this.#tell(turn);
     if (this.#wish instanceof CancelledError) return 'cancelling';
     this.#attempt?.close();
     if (!isHeld(turn)) return isDurable ? 'left' : 'requeueing';
     // Tried here again it would fail again, and be parked for no fault of its own.
-    if (this.#isNewer) return this.#pass(turn);
+    if (this.#isNewer || isAway) return this.#pass(turn);
     if (this.#error instanceof StaleFenceError || isDurable) {
       await turn.release({ retry: true, error: textOf(this.#error) });
       return isDurable ? 'returned' : 'requeueing';

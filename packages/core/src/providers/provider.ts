@@ -52,6 +52,12 @@ export interface Lead {
   readonly signal: AbortSignal;
   /** Reads the clocks now, and throws `LeaseLostError` unless it is surely held. Call it before every connection. */
   assertHeld(): void;
+  /**
+   * Ends a connection that does not work from here: somebody outside of the mesh took it, the credentials are refused. The error
+   * is told, the connection closed and the leadership let go, so that another replica may try; this one tries again
+   * later, after a longer pause each time. Doubles in tests may leave it out.
+   */
+  giveUp?(error: unknown): void;
 }
 
 /** A platform. Made by a lower-case function: `telegram({ token })`. */
@@ -64,6 +70,13 @@ export interface Provider {
    */
   readonly exclusive?: boolean | 'receiving';
   /**
+   * The accounts of an exclusive provider that has several, each with one connection, the same in every replica. Each is
+   * led by itself, as `provider:<name>:<account>`; replicas have as many as each other, give or take one, and what moves
+   * for that moves one at a time, closed before it is let go. Messages are handled where the account of their chat is
+   * connected, or, for `receiving`, anywhere. Needs `accountOf`. The names are shown by `/readyz`: no secrets.
+   */
+  readonly accounts?: readonly string[];
+  /**
    * Resolves when there will be no more messages. The Bot then handles what it has taken in, and stops. Must not reject.
    * Leave it out for a platform that has no end.
    */
@@ -75,13 +88,13 @@ export interface Provider {
   accountOf?(chat: string): string;
   /**
    * Begins to take messages in. Resolves when it works. May be called again after `stop()`. An exclusive one is given the
-   * leadership under which it runs.
+   * leadership under which it runs; one with `accounts` is started, stopped and closed for each by its name.
    */
-  start(intake: Intake, lead?: Lead): Promise<void> | void;
+  start(intake: Intake, lead?: Lead, account?: string): Promise<void> | void;
   /** Takes nothing in any more. Turns still running may go on sending. Idempotent. */
-  stop(): Promise<void> | void;
+  stop(account?: string): Promise<void> | void;
   /** Lets go of the connection: nothing is sent after. Called after the last turn has ended, before leadership goes. */
-  close?(): Promise<void> | void;
+  close?(account?: string): Promise<void> | void;
   /** Answers the platform's HTTP call. Answers with success only when `intake` has resolved. */
   webhook?(request: Request, intake: Intake): Promise<Response>;
   /**

@@ -1,4 +1,5 @@
-import { existsSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
@@ -31,6 +32,8 @@ const CONFIG = [
   'min_wal_size = 2MB',
   'max_wal_size = 64MB',
   'shared_buffers = 32MB',
+  // In its folder, which goes with it.
+  'dynamic_shared_memory_type = mmap',
   'max_connections = 60',
   'wal_level = replica',
   'autovacuum_naptime = 1s',
@@ -165,8 +168,23 @@ export class TestServer implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.kill();
+    await this.#forget();
+    // At once, and yet it gives its shared memory back.
+    await this.#child?.end('SIGQUIT');
+    this.#freeMemory();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** What a killed server has left to the system. */
+  #freeMemory(): void {
+    const file = join(this.data, 'postmaster.pid');
+    const id = existsSync(file) ? /^\s*\d+\s+(\d+)\s*$/m.exec(readFileSync(file, 'utf8'))?.[1] : undefined;
+    if (id === undefined) return;
+    try {
+      execFileSync('ipcrm', ['-m', id], { stdio: 'ignore' });
+    } catch {
+      // It was gone.
+    }
   }
 
   async #openAdmin(): Promise<Client> {

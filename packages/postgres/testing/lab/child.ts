@@ -115,7 +115,7 @@ export class Child {
   }
 
   /** Sends the signal, and resolves when the process is gone. One that is frozen wakes to hear it. */
-  async end(signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL'): Promise<void> {
+  async end(signal: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     if (!this.#isRunning) return;
     const family = familyOf(this.pid);
     this.signal(signal);

@@ -1,3 +1,4 @@
+import { accounts } from './accounts.js';
 import { type BotLab, type BotSubject, onBots } from './BotLab.js';
 import { beyondChats } from './beyond-chats.js';
 import { calls } from './calls.js';
@@ -28,6 +29,7 @@ const FACTS: Record<string, (lab: BotLab) => Promise<void>> = {
   ...outages,
   ...rollouts,
   ...cases,
+  ...accounts,
 };
 
 /** What a Bot does on any backend, beside what its coordinator promises: call `run` of each. */
