@@ -77,7 +77,9 @@ export class Connection {
   /** Tells Slack that it may forget this envelope. Nothing when the connection is gone: Slack delivers it again then. */
   acknowledge(envelopeId: string, answer: object | undefined): void {
     if (this.#isOver) return;
-    this.#socket.send(JSON.stringify({ envelope_id: envelopeId, ...(answer === undefined ? {} : { payload: answer }) }));
+    this.#socket.send(
+      JSON.stringify({ envelope_id: envelopeId, ...(answer === undefined ? {} : { payload: answer }) }),
+    );
   }
 
   /** Resolves when it is gone, or when the other end is given up. */

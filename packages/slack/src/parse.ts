@@ -72,9 +72,7 @@ function textOf(body: Body): string {
   const [first] = Array.isArray(body.actions) ? (body.actions as unknown[]) : [];
   const action = of(first);
   const chosen = text(action.value) ?? text(of(action.selected_option).value);
-  return (
-    chosen ?? text(action.action_id) ?? text(of(body.view).callback_id) ?? text(body.callback_id) ?? ''
-  );
+  return chosen ?? text(action.action_id) ?? text(of(body.view).callback_id) ?? text(body.callback_id) ?? '';
 }
 
 function isOwn(body: Body): boolean {

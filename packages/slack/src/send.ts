@@ -20,7 +20,9 @@ export interface SlackReply extends Reply {
 export function sender(call: Call): Provider['send'] {
   return async (chat, reply, { signal }) => {
     if (chat.startsWith('team:')) {
-      throw new DeliveryError('slack: this chat has no channel to reply into. Post with the Web API, where you want it.');
+      throw new DeliveryError(
+        'slack: this chat has no channel to reply into. Post with the Web API, where you want it.',
+      );
     }
     const { buttons, ...rest } = reply as SlackReply;
     // Slack takes a person for a channel: it is the talk of the app with him.

@@ -2,12 +2,13 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { inspect } from 'node:util';
 import { ConfigError } from '@botmesh/core';
 import { type Intake, nodeListener } from '@botmesh/core/spi';
 import { providerConformance } from '@botmesh/core/testing';
 import { afterEach, describe, expect, test } from 'vitest';
-import { slack } from './index.js';
 import type { Body } from './arrival.js';
+import { slack } from './index.js';
 import { messageOf } from './parse.js';
 import { FakeSlack } from './testing/FakeSlack.js';
 import { callbackOf } from './testing/payloads.js';
@@ -48,7 +49,9 @@ for (const { title, run, skip } of providerConformance({
     events: [
       JSON.stringify({ type: 'url_verification', challenge: 'abc' }),
       JSON.stringify({ type: 'block_suggestion', action_id: 'menu', value: 'a', user: { id: 'U1' } }),
-      JSON.stringify(callbackOf({ type: 'message', user: 'U00FAKEBOT', channel: 'C1', ts: '1.1' }, { eventId: 'Ev1', ts: '1.0' })),
+      JSON.stringify(
+        callbackOf({ type: 'message', user: 'U00FAKEBOT', channel: 'C1', ts: '1.1' }, { eventId: 'Ev1', ts: '1.0' }),
+      ),
     ],
   },
   open: async () => {
@@ -62,7 +65,8 @@ for (const { title, run, skip } of providerConformance({
           intake = take;
         },
       },
-      deliver: async (message) => (await provider.webhook!(post(JSON.stringify(wrapped(message))), intake!)).status === 200,
+      deliver: async (message) =>
+        (await provider.webhook!(post(JSON.stringify(wrapped(message))), intake!)).status === 200,
       sent: () => fake.calls.filter(({ method }) => method === 'chat.postMessage').map(sentBy),
       refuseNextSend: () => fake.refuse('chat.postMessage', 'channel_not_found'),
       close: () => fake.close(),
@@ -124,6 +128,9 @@ describe('slack()', () => {
   test('refuses options that cannot work', () => {
     expect(() => slack({ token: '', signingSecret: SECRET })).toThrow(ConfigError);
     expect(() => slack({ token: 'xoxb-fake', signingSecret: [] })).toThrow(ConfigError);
+    expect(() => slack({ token: 'xoxb-fake' })).toThrow('or appToken for Socket Mode');
+    expect(() => slack({ token: 'xoxb-fake', appToken: 'xapp-fake', signingSecret: SECRET })).toThrow('both appToken');
+    expect(() => slack({ token: 'xoxb-fake', appToken: '' })).toThrow(ConfigError);
     expect(() => slack({ token: 'xoxb-fake', signingSecret: SECRET, secret: 'x' } as never)).toThrow(
       "no option 'secret'",
     );
@@ -151,6 +158,35 @@ describe('slack()', () => {
     expect(fake.messages('C1', '1.1')).toMatchObject([{ text: 'in the thread' }]);
   });
 
+  test('answers a call with what the hook says, takes the wrong modal not in, and hides nothing that the hook throws', async () => {
+    const heard: string[] = [];
+    const intake: Intake = async ({ text }) => {
+      heard.push(text);
+      return 'accepted';
+    };
+    const asking = slack({
+      token: 'xoxb-fake',
+      signingSecret: SECRET,
+      answer: ({ text }) => {
+        if (text === '/bad') throw new Error('a fault of the hook');
+        if (text === '/wrong') return 'no object' as never;
+        return text === 'form' ? { response_action: 'errors', errors: { age: 'No number' } } : { text: 'On it.' };
+      },
+    });
+    const ask = (fields: Record<string, string>): Promise<Response> =>
+      asking.webhook!(
+        post(new URLSearchParams(fields).toString(), { 'content-type': 'application/x-www-form-urlencoded' }),
+        intake,
+      );
+    const view = { type: 'view_submission', user: { id: 'U1' }, trigger_id: 't', view: { callback_id: 'form' } };
+
+    expect(await (await ask({ command: '/go', trigger_id: '1' })).json()).toEqual({ text: 'On it.' });
+    expect(await (await ask({ payload: JSON.stringify(view) })).json()).toMatchObject({ response_action: 'errors' });
+    await expect(ask({ command: '/bad', trigger_id: '2' })).rejects.toThrow('a fault of the hook');
+    await expect(ask({ command: '/wrong', trigger_id: '3' })).rejects.toMatchObject({ code: 'config' });
+    expect(heard).toEqual(['/go']);
+  });
+
   test('hears what the fake posts over HTTP: events, commands and buttons', async () => {
     const heard: unknown[] = [];
     const intake: Intake = async ({ chat, kind, text }) => {
@@ -174,6 +210,120 @@ describe('slack()', () => {
       ['C1', 'command', '/go now'],
       ['D1', 'callback', 'yes'],
     ]);
+  });
+});
+
+describe('what nobody would send', () => {
+  const provider = slack({ token: PLANTED, signingSecret: SECRET });
+  const taking: Intake = async () => 'accepted';
+  const form = { 'content-type': 'application/x-www-form-urlencoded' };
+  const wholes: [string, Record<string, string>][] = [
+    [JSON.stringify(wrapped({ id: '1.1', chat: 'C1', text: 'planted text' })), {}],
+    [
+      new URLSearchParams({
+        payload: JSON.stringify({ type: 'block_actions', actions: [{ action_id: 'a' }] }),
+      }).toString(),
+      form,
+    ],
+    [new URLSearchParams({ command: '/go', text: 'planted text', trigger_id: 't', channel_id: 'C1' }).toString(), form],
+  ];
+  const seed = Math.floor(Math.random() * 2 ** 31);
+
+  test(`fuzzed and truncated bodies are answered 200 or 400, and never crash (seed ${seed})`, async () => {
+    let state = seed;
+    const draw = (below: number): number => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+      return Math.floor((state / 2 ** 32) * below);
+    };
+    const counts: Record<number, number> = {};
+    for (let n = 0; n < 1_500; n++) {
+      const [whole, headers] = wholes[n % wholes.length]!;
+      const bytes = Buffer.from(whole);
+      const cut = Uint8Array.from(bytes.subarray(0, n % 2 === 0 ? bytes.length : draw(bytes.length)));
+      for (let flips = draw(4); flips > 0 && cut.length > 0; flips--) cut[draw(cut.length)] = draw(256);
+
+      const { status } = await provider.webhook!(post(cut, headers), taking);
+
+      counts[status] = (counts[status] ?? 0) + 1;
+    }
+    expect(Object.keys(counts)).toEqual(['200', '400']);
+  });
+
+  test('a value of any kind in any field is a message or 400', async () => {
+    const odd = [null, 7, true, '', [], {}, [null], { id: 7 }, { ts: {} }];
+    const recorded = JSON.parse(wholes[0]![0]) as { event: Record<string, unknown> };
+    for (const value of odd) {
+      for (const name of Object.keys(recorded.event)) {
+        const { status } = await provider.webhook!(
+          post(JSON.stringify({ ...recorded, event: { ...recorded.event, [name]: value } })),
+          taking,
+        );
+        expect(status).toBe(200);
+      }
+      for (const name of Object.keys(recorded)) {
+        const { status } = await provider.webhook!(post(JSON.stringify({ ...recorded, [name]: value })), taking);
+        expect([200, 400]).toContain(status);
+      }
+    }
+  });
+
+  test('no error of a send names a token or a text, whatever becomes of the call', async () => {
+    const context = { signal: new AbortController().signal, fence: 1, key: 'k' };
+    const broken = createServer((request, response) => {
+      if (request.url?.includes('/cut/')) request.socket.destroy();
+      else response.writeHead(503).end('<html>');
+    });
+    await new Promise<void>((resolve) => broken.listen(0, '127.0.0.1', resolve));
+    ends.push(() => new Promise((resolve) => broken.close(resolve)));
+    const base = `http://127.0.0.1:${(broken.address() as AddressInfo).port}`;
+    const gone = await FakeSlack.start();
+    await gone.close();
+    const codes: unknown[] = [];
+    for (const apiUrl of [`${base}/cut/`, `${base}/page/`, gone.apiUrl]) {
+      const posting = slack({ token: PLANTED, signingSecret: SECRET, apiUrl });
+      const error: unknown = await Promise.resolve(posting.send('C1', { text: 'planted text' }, context)).catch(
+        (thrown: unknown) => thrown,
+      );
+      codes.push((error as { code?: unknown }).code);
+      expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('planted');
+    }
+    expect(codes).toEqual(['delivery-unknown', 'delivery-unknown', 'delivery']);
+  });
+
+  test('a token with a line break is refused, and not shown', () => {
+    let error: unknown;
+    try {
+      slack({ token: `${PLANTED}\n`, signingSecret: SECRET });
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(String(error)).not.toContain('planted');
+  });
+});
+
+describe('what a reply is at Slack', () => {
+  test('buttons stand under the text, and the talk with a person is where his modals are answered', async () => {
+    const fake = await FakeSlack.start();
+    ends.push(() => fake.close());
+    const posting = slack({ token: PLANTED, signingSecret: SECRET, apiUrl: fake.apiUrl });
+    const context = { signal: new AbortController().signal, fence: 1, key: 'k' };
+
+    await posting.send('D1', { text: 'Large or small?', buttons: [{ id: 'large', title: 'Large' }] }, context);
+    await posting.send('user:U1', { text: 'Thank you' }, context);
+
+    expect(fake.calls[0]?.args).toMatchObject({
+      channel: 'D1',
+      blocks: [
+        { type: 'section', text: { text: 'Large or small?' } },
+        {
+          type: 'actions',
+          elements: [{ type: 'button', action_id: 'large', value: 'large', text: { text: 'Large' } }],
+        },
+      ],
+    });
+    expect(fake.posted('U1')).toEqual(['Thank you']);
+    await expect(posting.send('team:T1', { text: 'x' }, context)).rejects.toMatchObject({ code: 'delivery' });
   });
 });
 

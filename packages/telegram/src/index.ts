@@ -1,2 +1,2 @@
-export type { Button, TelegramReply } from './send.js';
+export type { Button, PlainButton, TelegramReply } from './send.js';
 export { type TelegramOptions, telegram } from './telegram.js';

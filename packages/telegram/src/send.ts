@@ -8,10 +8,16 @@ export interface Button {
   readonly url?: string;
 }
 
+/** A button as other channels of botmesh take it, too: pressed, it gives its `id` back. It stands in a row of its own. */
+export interface PlainButton {
+  readonly id: string;
+  readonly title: string;
+}
+
 /** What a reply may have besides its text. */
 export interface TelegramReply extends Reply {
-  /** Rows of buttons. */
-  readonly buttons?: readonly (readonly Button[])[];
+  /** Rows of buttons, or a list of plain ones. */
+  readonly buttons?: readonly (readonly Button[] | PlainButton)[];
   /** A file by its address or its `file_id`, with the text as its caption. */
   readonly photo?: string;
   readonly video?: string;
@@ -76,6 +82,7 @@ export function callOf(chat: string, reply: TelegramReply): { method: string; pa
   return { method, payload: { ...inTopic, [media]: reply[media], ...caption, ...markup, ...telegram } };
 }
 
-function rowOf(row: readonly Button[]): object[] {
+function rowOf(row: readonly Button[] | PlainButton): object[] {
+  if ('id' in row) return [{ text: row.title, callback_data: row.id }];
   return row.map(({ text, data, url }) => (url === undefined ? { text, callback_data: data ?? text } : { text, url }));
 }

@@ -113,6 +113,9 @@ describe('what goes', () => {
         ],
       ],
     });
+    expect(callOf('5', { text: 'a', buttons: [{ id: 'y', title: 'x' }] }).payload.reply_markup).toEqual({
+      inline_keyboard: [[{ text: 'x', callback_data: 'y' }]],
+    });
     expect(callOf('5', { text: 'c', photo: 'https://x.y/p' })).toEqual({
       method: 'sendPhoto',
       payload: { chat_id: 5, photo: 'https://x.y/p', caption: 'c' },

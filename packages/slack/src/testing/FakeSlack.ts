@@ -72,6 +72,7 @@ export class FakeSlack {
   readonly #sockets: SocketMode;
   readonly #api: WebApi;
   readonly #triggers = new Map<string, number>();
+  readonly #lost = new Map<string, number>();
   readonly #closing = new AbortController();
   #posts = 0;
   #lastTs = 0;
@@ -91,7 +92,10 @@ export class FakeSlack {
         return sinceMs === undefined ? undefined : Date.now() - sinceMs;
       },
     });
-    this.#server = createServer((request, response) => void this.#answer(request, response));
+    this.#server = createServer((request, response) => {
+      // Who dies in the middle of a call gets no answer.
+      this.#answer(request, response).catch(() => response.destroy());
+    });
     this.#server.on('upgrade', (request, socket, head) => this.#sockets.upgrade(request, socket, head));
   }
 
@@ -207,6 +211,11 @@ export class FakeSlack {
     this.#api.trouble(method, { status: 200, headers: {}, body: refused(error) }, times);
   }
 
+  /** The next `times` calls of `method` are done, and their answers are lost on the way. */
+  loseAnswers(method: string, times = 1): void {
+    this.#lost.set(method, (this.#lost.get(method) ?? 0) + times);
+  }
+
   /** Tells every socket of a disconnect: `warning` that one will come, `refresh_requested` that it is time. */
   disconnect(reason: 'warning' | 'refresh_requested' | 'link_disabled'): void {
     this.#sockets.disconnect(reason);
@@ -282,6 +291,12 @@ export class FakeSlack {
     const bearer = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
     const token = isResponse ? 'xoxb-none' : (bearer ?? textOf(args.token));
     const { status, headers, body } = this.#api.answer(method, args, token);
+    const lost = this.#lost.get(method) ?? 0;
+    if (lost > 0) {
+      this.#lost.set(method, lost - 1);
+      response.destroy();
+      return;
+    }
     response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
   }
 }

@@ -128,6 +128,8 @@ describe.each(majors)('%s in Socket Mode', (_name, bolt) => {
 
     await until(() => slack.sockets.open === 1);
     expect(slack.sockets).toEqual({ open: 1, most: 1, opened: 2 });
+    // A client that is stopped before it has heard the greeting rejects where nobody listens: by then it has.
+    expect((await slack.say({ channel: 'C1', text: 'hi' }).delivered).isAcknowledged).toBe(true);
   });
 
   test('of two apps each envelope goes to one', async () => {
