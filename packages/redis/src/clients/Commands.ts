@@ -1,6 +1,6 @@
 import { BackOff } from './BackOff.js';
 import type { Dialer, DialSettings, Link } from './link.js';
-import { judge, unavailable } from './replies.js';
+import { clauseOf, judge, unavailable } from './replies.js';
 import { within } from './within.js';
 
 /**
@@ -48,7 +48,7 @@ export class Commands {
       case 'renewing':
         return state.link;
       case 'lost':
-        throw unavailable(`Not connected to ${where}; trying again.`, state.cause);
+        throw unavailable(`Not connected to ${where}${why(state.cause)}; trying again.`, state.cause);
       case 'closed':
         throw unavailable(`The connection to ${where} was closed.`);
     }
@@ -137,4 +137,9 @@ export class Commands {
     link.destroy();
     throw new Error('the connection broke while it was made');
   }
+}
+
+/** Why there is no link. Undefined: it ended, and nothing was said. */
+function why(cause: unknown): string {
+  return cause === undefined ? '' : ` (${clauseOf(cause)})`;
 }

@@ -53,13 +53,20 @@ export function withoutArguments(cause: unknown): unknown {
   return plain;
 }
 
+/** What an error says, to stand within a sentence: without what it carries of a command, and the full stop at its end. */
+export function clauseOf(raw: unknown): string {
+  const cause = withoutArguments(raw);
+  if (!(cause instanceof Error)) return String(cause);
+  const { code } = cause as NodeJS.ErrnoException;
+  return (cause.message || code || cause.name).replace(/\.+$/, '');
+}
+
 /** What a failed call means: whether to connect anew, and what to tell the caller. */
 export function judge(where: string, raw: unknown): Judgement {
   const cause = withoutArguments(raw);
   const code = replyCode(cause);
   if (code === undefined) {
-    const found = cause instanceof Error ? cause.message : String(cause);
-    return { error: unavailable(`No answer from ${where}: ${found}.`, cause), isLinkBroken: true };
+    return { error: unavailable(`No answer from ${where}: ${clauseOf(cause)}.`, cause), isLinkBroken: true };
   }
   const elsewhere = ELSEWHERE[code];
   if (elsewhere !== undefined) return { error: refused(where, code, elsewhere, cause), isLinkBroken: true };

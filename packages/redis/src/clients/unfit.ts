@@ -1,5 +1,5 @@
 import { ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
-import { judge, replyCode, unavailable, withoutArguments } from './replies.js';
+import { clauseOf, judge, replyCode, unavailable, withoutArguments } from './replies.js';
 
 /**
  * What has to be changed before a server can be used.
@@ -84,22 +84,23 @@ const SIGNS: readonly Sign[] = [
   },
 ];
 
+/** How `within`, ioredis and node-redis say that nothing was heard. */
+const SILENT = /no answer within|ETIMEDOUT|Connection timeout/;
+/** A server without TLS waits for the end of what it takes for a command, and says nothing. */
+const ON_SILENCE = 'Check host, port and firewall, and that it speaks TLS where the url is rediss://, and only there.';
+
 /** What a failed first contact means: an error that says what to change, or that the server cannot be reached now. */
 export function explain(where: string, raw: unknown): Error {
   const cause = withoutArguments(raw);
   if (cause instanceof ConfigError || cause instanceof CoordinationUnavailableError) return cause;
-  const found = messageOf(cause);
+  const found = clauseOf(cause);
   const known = SIGNS.find(({ sign }) => sign.test(found));
   if (known !== undefined)
     return new ServerUnfitError(known.reason, `${known.explain(where)} It said: ${found}`, { cause });
-  if (replyCode(cause) === undefined) return unavailable(`Could not connect to ${where}: ${found}.`, cause);
+  if (replyCode(cause) === undefined) {
+    const hint = SILENT.test(found) ? ` ${ON_SILENCE}` : '';
+    return unavailable(`Could not connect to ${where}: ${found}.${hint}`, cause);
+  }
   const { error } = judge(where, cause);
   return error instanceof CoordinationUnavailableError ? error : unavailable(`${where} answered: ${found}.`, cause);
-}
-
-/** The message, without what a server or library may have put in of a key or value. */
-function messageOf(cause: unknown): string {
-  if (!(cause instanceof Error)) return String(cause);
-  const { code } = cause as NodeJS.ErrnoException;
-  return cause.message || code || cause.name;
 }
