@@ -105,9 +105,10 @@ export class ToldSchema implements AsyncDisposable {
         [row!],
       );
       for (const [table, rows] of kept) {
-        await run(`insert into ${schema}.${table} select * from json_populate_recordset(null::${schema}.${table}, $1)`, [
-          rows,
-        ]);
+        await run(
+          `insert into ${schema}.${table} select * from json_populate_recordset(null::${schema}.${table}, $1)`,
+          [rows],
+        );
       }
     };
   }

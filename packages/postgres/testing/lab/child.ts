@@ -1,5 +1,6 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { chownSync, readdirSync, readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
 import { isProgram } from './programs.js';
 import { until } from './until.js';
 
@@ -33,9 +34,9 @@ export function giveAway(folder: string): void {
 }
 
 /** Runs a program to its end, as the servers run. */
-export function run(command: readonly string[], cwd: string): void {
+export async function run(command: readonly string[], cwd: string): Promise<void> {
   const [program, ...args] = command;
-  execFileSync(program!, args, { cwd, stdio: 'pipe', timeout: 60_000, ...NOBODY });
+  await promisify(execFile)(program!, args, { cwd, timeout: 60_000, ...NOBODY });
 }
 
 const running = new Set<Child>();
@@ -115,7 +116,7 @@ export class Child {
   }
 
   /** Sends the signal, and resolves when the process is gone. One that is frozen wakes to hear it. */
-  async end(signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL'): Promise<void> {
+  async end(signal: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     if (!this.#isRunning) return;
     const family = familyOf(this.pid);
     this.signal(signal);
