@@ -83,10 +83,11 @@ export class PostgresCoordinator extends StoreCoordinator {
         connectTimeoutMs: leaseMs / 3,
       }),
     );
+    // Less than a call has: so it is the server that says what it waited for, and the connection is kept.
+    const lockMs = (2 * heartbeatMs) / 3;
     const stores = Array.from(
       { length: checkShards(options.shards) },
-      (_, shard) =>
-        new PostgresStore({ client, schema, namespace, shard, synchronousCommit, pollMs, lockMs: heartbeatMs }),
+      (_, shard) => new PostgresStore({ client, schema, namespace, shard, synchronousCommit, pollMs, lockMs }),
     );
     super({ ...options, stores });
   }

@@ -32,9 +32,8 @@ export interface Outcome {
   readonly violations: readonly Violation[];
   readonly granted: number;
   readonly handled: number;
+  /** Places that were refused. */
   readonly lost: number;
-  /** Places that were refused because the server does not know them any more. */
-  readonly superseded: number;
 }
 
 const PROGRAM = fileURLToPath(new URL('./replica.mjs', import.meta.url));
@@ -162,7 +161,7 @@ export class Fleet implements AsyncDisposable {
     for (const { process: child } of this.replicas) child.send('quiet');
     // What a dead replica left is taken over within a lease and a beat, and what was given back while a server was away after
     // its quarantine and a beat, which is less.
-    const restMs = 1.5 * this.#options.leaseMs;
+    const restMs = (this.#told.length > 0 ? 1.5 : 1.1) * this.#options.leaseMs;
     let idleSince: number | undefined;
     await until(
       'all replicas are idle',
@@ -183,7 +182,6 @@ export class Fleet implements AsyncDisposable {
       granted: count('granted'),
       handled: count('handled'),
       lost: count('lost'),
-      superseded: events.filter((event) => event.kind === 'lost' && event.why.includes('superseded')).length,
     };
   }
 

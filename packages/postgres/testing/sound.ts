@@ -32,7 +32,7 @@ export async function expectSound(fleet: Fleet): Promise<Outcome> {
 }
 
 /** As many fleets at once as two cores can run in time. */
-const MOST_FLEETS = 2;
+const MOST_FLEETS = 3;
 let fleets = 0;
 const waiting: (() => void)[] = [];
 

@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import { Child, giveAway, run } from './child.js';
 import { freePort } from './ports.js';
 import { postgresFolder } from './programs.js';
-import { until } from './until.js';
+import { pause, until } from './until.js';
 
 export interface TestServerOptions {
   /** More settings, such as `max_connections = 5`. */
@@ -142,6 +142,9 @@ export class TestServer implements AsyncDisposable {
     if (pid === undefined) throw new Error('Nobody else is connected.');
     const before = await this.#startedAt();
     process.kill(pid, 'SIGKILL');
+    // A writer that stands still hears only now that it is to end: it writes nothing before.
+    await pause(500);
+    this.thaw();
     await until('it has recovered', async () => (await this.#startedAt()) !== before);
   }
 
@@ -158,6 +161,13 @@ export class TestServer implements AsyncDisposable {
 
   thaw(): void {
     this.#running.thaw();
+  }
+
+  /** From now on nothing reaches the disk that no transaction waits for, until the server ends. */
+  async freezeWriter(): Promise<void> {
+    await this.ask('checkpoint');
+    const [row] = await this.ask("select pid from pg_stat_activity where backend_type = 'walwriter'");
+    process.kill(row![0] as number, 'SIGSTOP');
   }
 
   /** Makes a standby take writes. */

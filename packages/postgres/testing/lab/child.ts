@@ -119,12 +119,14 @@ export class Child {
   async end(signal: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     if (!this.#isRunning) return;
     const family = familyOf(this.pid);
-    this.signal(signal);
+    // The others would see it, and end by themselves; not all of them at once, though.
+    if (signal === 'SIGKILL') signalAll(family, signal);
+    else this.signal(signal);
     this.thaw();
     const sure = setTimeout(() => this.signal('SIGKILL'), 10_000);
     await this.#ended;
     clearTimeout(sure);
-    // Those of a killed server see it, and end; until then its data is in use.
+    // Until then its data is in use.
     await until('its processes have ended', () => family.slice(1).every((pid) => stateOf(pid) === undefined));
   }
 
