@@ -1,8 +1,7 @@
 // What others do in the same database: transactions that stay open, connections that are ended, replicas at the same time.
-import { Client, Pool } from 'pg';
-import postgres from 'postgres';
+import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { pause, TestServer, until } from '../testing/lab.js';
+import { TestServer, until } from '../testing/lab.js';
 import { PostgresCoordinator, type PostgresCoordinatorOptions } from './PostgresCoordinator.js';
 
 const LEASE_MS = 1800;
@@ -107,41 +106,6 @@ test.concurrent('a snapshot that somebody keeps open stops nothing', { timeout: 
     expect(losses).toEqual([]);
     expect(turns).toBeGreaterThan(300);
   });
-});
-
-test.concurrent('a leadership outlives connections that are ended again and again', { timeout: 60_000 }, async () => {
-  const url = await server.database('recycled');
-  // What a user sets in order to have connections recycled is no matter either.
-  const pool = new Pool({ connectionString: url, maxLifetimeSeconds: 1, idleTimeoutMillis: 50 });
-  const instance = postgres(url, { max_lifetime: 1, idle_timeout: 1 });
-  await withReplica({ client: pool }, (leader) =>
-    withReplica({ client: instance }, async (other) => {
-      const events: string[] = [];
-      for (const replica of [leader, other]) {
-        replica.on('lost', ({ key }) => events.push(`lost ${key}`));
-        replica.on('superseded', () => events.push('superseded'));
-      }
-      const leadership = await leader.lead('polling');
-      const campaign = new AbortController();
-      const waiting = other.lead('polling', { signal: campaign.signal });
-      waiting.catch(() => {});
-
-      for (let round = 0; round < 16; round++) {
-        await server.ask(
-          "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'recycled' and backend_type = 'client backend'",
-        );
-        await pause(300);
-        leadership.assertHeld();
-      }
-      campaign.abort(new Error('enough'));
-
-      await expect(waiting).rejects.toThrow('enough');
-      expect(events).toEqual([]);
-      await leadership.resign();
-    }),
-  );
-  await pool.end();
-  await instance.end();
 });
 
 test.concurrent('ten replicas that start at once on an empty database all work', { timeout: 60_000 }, async () => {

@@ -260,7 +260,9 @@ test.skipIf(pgBouncer() === undefined).each(ways)(
     for (const id of ['1', '2', '3']) await provider.receive({ chat: `${chat} ${id}`, id, text: 'pay' });
     await has(ends, 3);
 
-    expect((await payments()).sort()).toEqual(['1', '2', '3'].map((id) => `${chat} ${id}`));
+    expect((await payments()).map(String).toSorted((a, b) => a.localeCompare(b))).toEqual(
+      ['1', '2', '3'].map((id) => `${chat} ${id}`),
+    );
     for (const end of opened.splice(0).reverse()) await end();
   },
 );
@@ -301,7 +303,7 @@ function process_(library: string, end: string, maxAttempts: number): Child {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   const said: string[] = [];
-  child.on('message', (what) => said.push(String(what)));
+  child.on('message', (what) => said.push(what as string));
   const ended = once(child, 'exit');
   opened.push(async () => {
     child.kill('SIGKILL');

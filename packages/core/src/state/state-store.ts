@@ -31,9 +31,9 @@ export interface TurnTransaction<T> {
   /** The turn, by the ticket that holds the key: it must be held at the moment of the commit. */
   readonly turn: { readonly key: string; readonly seq: number; readonly fence: number };
   /** The handler's part, given the database's own client in the transaction. What it throws takes everything back. */
-  run(sql: unknown): Promise<T>;
+  readonly run: (sql: unknown) => Promise<T>;
   /** Asked for once `run` has resolved: what to save, and under which key. What it throws takes everything back. */
-  saved(): Promise<{ readonly key: string; readonly value: unknown }>;
+  readonly saved: () => Promise<{ readonly key: string; readonly value: unknown }>;
 }
 
 /** A state store beside which a handler can write, in the same transaction: see `ctx.transaction`. */
