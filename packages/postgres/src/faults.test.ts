@@ -5,7 +5,7 @@ import { isLong, pause, TestProxy, TestServer, until } from '../testing/lab.js';
 import { expectSound, LEASE_MS, LIMITS, place, RECOVERY_MS, SEED } from '../testing/sound.js';
 
 const OURS = "backend_type = 'client backend' and pid <> pg_backend_pid()";
-const LISTENS = `${OURS} and query ilike 'listen%'`;
+const LISTENS = `${OURS} and query ~* '^(un)?listen'`;
 
 describe.concurrent.each(['listen', 'poll'] as const)('replicas that %s', (wakeUp) => {
   test('killed, frozen, cut off and slowed, their connections ended, they keep every promise', LIMITS, async () => {
