@@ -83,10 +83,12 @@ export class PostgresCoordinator extends StoreCoordinator {
         connectTimeoutMs: leaseMs / 3,
       }),
     );
+    // For a row the server waits twice, first to be next in line: so it answers before the call is given up, says what it
+    // waited for, and the connection is kept.
+    const lockMs = 0.4 * heartbeatMs;
     const stores = Array.from(
       { length: checkShards(options.shards) },
-      (_, shard) =>
-        new PostgresStore({ client, schema, namespace, shard, synchronousCommit, pollMs, lockMs: heartbeatMs }),
+      (_, shard) => new PostgresStore({ client, schema, namespace, shard, synchronousCommit, pollMs, lockMs }),
     );
     super({ ...options, stores });
   }

@@ -19,7 +19,7 @@ const NOT_NOW: Readonly<Record<string, string>> = {
   '53100': 'its disk is full',
   '53200': 'its memory is used up',
   '53300': 'all its connections are taken: raise max_connections, or use a pooler',
-  '55P03': 'a lock was not free in time',
+  '55P03': 'a lock was not free in time: pg_stat_activity shows which transaction stays open',
   '57014': 'the statement took too long, or an operator cancelled it',
 };
 

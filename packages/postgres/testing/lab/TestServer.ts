@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { Child, giveAway, run } from './child.js';
 import { freePort } from './ports.js';
 import { postgresFolder } from './programs.js';
-import { until } from './until.js';
+import { pause, until } from './until.js';
 
 export interface TestServerOptions {
   /** More settings, such as `max_connections = 5`. */
@@ -59,16 +59,19 @@ export class TestServer implements AsyncDisposable {
   }
 
   static async start(options: TestServerOptions = {}): Promise<TestServer> {
-    return TestServer.#make(options, (server) => {
+    return TestServer.#make(options, async (server) => {
       const settings = ['-E', 'UTF8', '--locale=C.UTF-8', '-A', 'trust', '-U', 'postgres', '--wal-segsize=1'];
-      run([server.#program('initdb'), '-D', server.data, '--no-sync', '--no-instructions', ...settings], server.folder);
+      await run(
+        [server.#program('initdb'), '-D', server.data, '--no-sync', '--no-instructions', ...settings],
+        server.folder,
+      );
     });
   }
 
-  static async #make(options: TestServerOptions, fill: (server: TestServer) => void): Promise<TestServer> {
+  static async #make(options: TestServerOptions, fill: (server: TestServer) => Promise<void>): Promise<TestServer> {
     const server = new TestServer(await freePort(), options);
     try {
-      fill(server);
+      await fill(server);
       server.#configure();
       await server.start();
       return server;
@@ -78,11 +81,13 @@ export class TestServer implements AsyncDisposable {
     }
   }
 
-  /** A standby that follows this server, as an asynchronous one does. */
-  async standby(options: TestServerOptions = {}): Promise<TestServer> {
-    return TestServer.#make(options, (standby) => {
+  /** A standby that follows this server, as an asynchronous one does: by a proxy before it, if that port is given. */
+  async standby(options: TestServerOptions = {}, port = this.port): Promise<TestServer> {
+    return TestServer.#make(options, async (standby) => {
       const from = ['-d', this.url(), '-D', standby.data, '-R', '-X', 'stream', '-c', 'fast', '--no-sync'];
-      run([this.#program('pg_basebackup'), ...from], standby.folder);
+      await run([this.#program('pg_basebackup'), ...from], standby.folder);
+      const way = `primary_conninfo = 'host=${HOST} port=${port} user=postgres'\n`;
+      appendFileSync(join(standby.data, 'postgresql.auto.conf'), way);
     });
   }
 
@@ -125,6 +130,27 @@ export class TestServer implements AsyncDisposable {
     await this.#child?.end('SIGINT');
   }
 
+  /** Ends it without order, as an operator may who has no time: it recovers at its next start. */
+  async stopAtOnce(): Promise<void> {
+    await this.#forget();
+    await this.#child?.end('SIGQUIT');
+  }
+
+  /** Kills the process behind one connection of somebody else. The server ends all others, and recovers. */
+  async killBackend(): Promise<void> {
+    const [row] = await this.ask(
+      "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() order by random()",
+    );
+    const pid = row?.[0] as number | undefined;
+    if (pid === undefined) throw new Error('Nobody else is connected.');
+    const before = await this.#startedAt();
+    process.kill(pid, 'SIGKILL');
+    // A writer that stands still hears only now that it is to end: it writes nothing before.
+    await pause(500);
+    this.thaw();
+    await until('it has recovered', async () => (await this.#startedAt()) !== before);
+  }
+
   /** Ends it between two instructions, as the loss of its host does. What was not flushed stays with the system, though. */
   async kill(): Promise<void> {
     await this.#forget();
@@ -138,6 +164,13 @@ export class TestServer implements AsyncDisposable {
 
   thaw(): void {
     this.#running.thaw();
+  }
+
+  /** From now on nothing reaches the disk that no transaction waits for, until the server ends. */
+  async freezeWriter(): Promise<void> {
+    await this.ask('checkpoint');
+    const [row] = await this.ask("select pid from pg_stat_activity where backend_type = 'walwriter'");
+    process.kill(row![0] as number, 'SIGSTOP');
   }
 
   /** Makes a standby take writes. */
@@ -173,6 +206,14 @@ export class TestServer implements AsyncDisposable {
     await this.#child?.end('SIGQUIT');
     this.#freeMemory();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** Another after each recovery, while the postmaster stays. */
+  async #startedAt(): Promise<string> {
+    const [row] = await this.ask(
+      "select min(backend_start)::text from pg_stat_activity where backend_type = 'checkpointer'",
+    );
+    return row?.[0] as string;
   }
 
   /** What a killed server has left to the system. */

@@ -1,5 +1,6 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { chownSync, readdirSync, readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
 import { isProgram } from './programs.js';
 import { until } from './until.js';
 
@@ -33,9 +34,9 @@ export function giveAway(folder: string): void {
 }
 
 /** Runs a program to its end, as the servers run. */
-export function run(command: readonly string[], cwd: string): void {
+export async function run(command: readonly string[], cwd: string): Promise<void> {
   const [program, ...args] = command;
-  execFileSync(program!, args, { cwd, stdio: 'pipe', timeout: 60_000, ...NOBODY });
+  await promisify(execFile)(program!, args, { cwd, timeout: 60_000, ...NOBODY });
 }
 
 const running = new Set<Child>();
@@ -118,12 +119,14 @@ export class Child {
   async end(signal: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     if (!this.#isRunning) return;
     const family = familyOf(this.pid);
-    this.signal(signal);
+    // The others would see it, and end by themselves; not all of them at once, though.
+    if (signal === 'SIGKILL') signalAll(family, signal);
+    else this.signal(signal);
     this.thaw();
     const sure = setTimeout(() => this.signal('SIGKILL'), 10_000);
     await this.#ended;
     clearTimeout(sure);
-    // Those of a killed server see it, and end; until then its data is in use.
+    // Until then its data is in use.
     await until('its processes have ended', () => family.slice(1).every((pid) => stateOf(pid) === undefined));
   }
 

@@ -1,0 +1,50 @@
+// For the tests with real faults: how long what may take, and what must be true at the end.
+import { expect } from 'vitest';
+import { type Connect, Fleet, type FleetOptions, type Outcome } from './Fleet.js';
+import { isLong } from './lab.js';
+
+/** Long enough for processes that share two cores with others. */
+export const LEASE_MS = 3000;
+/** A lost store grants nothing for two thirds of a lease and a little; a dead replica is skipped within a lease and a beat. */
+export const RECOVERY_MS = 30_000;
+export const SEED = Number(process.env.BOTMESH_FAULTS_SEED ?? Math.floor(Math.random() * 1e6));
+export const LIMITS = { timeout: isLong ? 3_600_000 : 300_000 };
+
+/** One replica by each library, and the mesh at work. */
+export async function started(url: string, options: Partial<FleetOptions> = {}): Promise<Fleet> {
+  const fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS, ...options });
+  const ways: Connect[] = [
+    { by: 'pool', url },
+    { by: 'instance', url },
+  ];
+  await Promise.all(ways.map((way) => fleet.start(way)));
+  await fleet.isAlive(RECOVERY_MS);
+  return fleet;
+}
+
+/** The mesh goes on, comes to rest, and has kept every promise. */
+export async function expectSound(fleet: Fleet): Promise<Outcome> {
+  await fleet.isAlive(RECOVERY_MS);
+  await fleet.hasWorked(RECOVERY_MS);
+  const outcome = await fleet.finish(RECOVERY_MS);
+  expect(outcome.violations, `seed ${SEED}`).toEqual([]);
+  return outcome;
+}
+
+/** As many fleets at once as two cores can run in time. */
+const MOST_FLEETS = 3;
+let fleets = 0;
+const waiting: (() => void)[] = [];
+
+/** Waits for a free place among the fleets of this file. */
+export async function place(): Promise<Disposable> {
+  if (fleets === MOST_FLEETS) await new Promise<void>((resolve) => waiting.push(resolve));
+  else fleets += 1;
+  return {
+    [Symbol.dispose]: () => {
+      const next = waiting.shift();
+      if (next === undefined) fleets -= 1;
+      else next();
+    },
+  };
+}
