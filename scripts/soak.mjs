@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const options = { minutes: { type: 'string', default: '10' }, seed: { type: 'string' }, backend: { type: 'string' } };
 
 function refuse(reason) {
-  console.error(`soak: ${reason}\nUsage: npm run soak -- [--minutes 10] [--seed 7] [--backend sqlite|redis]`);
+  console.error(`soak: ${reason}\nUsage: npm run soak -- [--minutes 10] [--seed 7] [--backend sqlite|redis|postgres]`);
   process.exit(2);
 }
 
@@ -23,7 +23,8 @@ function read() {
 const { minutes, seed, backend } = read();
 if (!(Number(minutes) > 0)) refuse(`--minutes is ${minutes}: expected a number above 0.`);
 if (seed !== undefined && !Number.isSafeInteger(Number(seed))) refuse(`--seed is ${seed}: expected a whole number.`);
-if (![undefined, 'sqlite', 'redis'].includes(backend)) refuse(`--backend is ${backend}: expected sqlite or redis.`);
+if (![undefined, 'sqlite', 'redis', 'postgres'].includes(backend))
+  refuse(`--backend is ${backend}: expected sqlite, redis or postgres.`);
 
 const env = {
   ...process.env,

@@ -2,6 +2,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  chownSync,
   existsSync,
   mkdtempSync,
   readdirSync,
@@ -207,10 +208,23 @@ const programs = documents.flatMap(({ path, fences }) =>
 
 /** Such a program needs a server, and runs until a signal comes. */
 const isOnRedis = ({ body }: Program): boolean => body.includes('REDIS_URL');
+const isOnPostgres = ({ body }: Program): boolean => body.includes('DATABASE_URL');
 const redisServer = (process.env.PATH ?? '')
   .split(delimiter)
   .flatMap((path) => ['redis-server', 'valkey-server'].map((name) => join(path, name)))
   .find((path) => existsSync(path));
+
+/** The folder of the newest PostgreSQL that Debian has put here. */
+const postgres = ['18', '17', '16', '15', '14']
+  .map((version) => `/usr/lib/postgresql/${version}/bin`)
+  .find((path) => existsSync(join(path, 'initdb')));
+/** It refuses to run as root. */
+const noRoot = process.getuid?.() === 0 ? userNamed(/^(?:postgres|nobody):[^:]*:(\d+):(\d+):/m) : undefined;
+
+function userNamed(pattern: RegExp): { uid: number; gid: number } | undefined {
+  const line = pattern.exec(readFileSync('/etc/passwd', 'utf8'));
+  return line === null ? undefined : { uid: Number(line[1]), gid: Number(line[2]) };
+}
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
@@ -269,7 +283,7 @@ describe('programs in documents', () => {
 
   const whole = programs.filter(({ isFragment }) => !isFragment);
 
-  test.each(whole.filter((program) => !isOnRedis(program)))(
+  test.each(whole.filter((program) => !isOnRedis(program) && !isOnPostgres(program)))(
     '$where runs to its end',
     (program) => runsToItsEnd(program),
     40_000,
@@ -288,6 +302,33 @@ describe('programs in documents', () => {
       const out = await printed(program, output);
       const code = await end(program);
       await end(server);
+
+      expect(out).toBe(output);
+      expect(code).toBe(0);
+    },
+    60_000,
+  );
+
+  test.skipIf(postgres === undefined).each(whole.filter(isOnPostgres))(
+    '$where runs on a PostgreSQL of its own, and ends by a signal',
+    async ({ name, input, output = '' }) => {
+      const port = await freePort();
+      const data = mkdtempSync(join(tmpdir(), 'botmesh-docs-postgres-'));
+      if (noRoot !== undefined) chownSync(data, noRoot.uid, noRoot.gid);
+      const init = ['-D', data, '-A', 'trust', '-U', 'bot', '--no-sync', '-E', 'UTF8', '--locale=C.UTF-8'];
+      await run(join(postgres!, 'initdb'), init, { ...noRoot, cwd: data });
+      const settings = ['-D', data, '-p', `${port}`, '-h', '127.0.0.1', '-c', 'unix_socket_directories='];
+      const server = spawn(join(postgres!, 'postgres'), settings, { ...noRoot, cwd: data, timeout: 60_000 });
+      // It prints there what others print on stdout.
+      server.stdout = server.stderr;
+      await printed(server, 'ready to accept connections');
+      const env = { ...process.env, DATABASE_URL: `postgres://bot@127.0.0.1:${port}/postgres` };
+      const program = spawn(process.execPath, [join(folder, 'js', `${name}.js`)], { env, timeout: 50_000 });
+      program.stdin.end(input);
+      const out = await printed(program, output);
+      const code = await end(program);
+      await end(server);
+      rmSync(data, { recursive: true });
 
       expect(out).toBe(output);
       expect(code).toBe(0);

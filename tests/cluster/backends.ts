@@ -1,13 +1,15 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { bornServer } from '../../packages/postgres/testing/born.js';
 import { TestServer } from '../../packages/redis/testing/lab.js';
 import { bear } from '../../packages/redis/testing/stores.js';
 
 /** How a process reaches the backend. Plain data. */
 export type Reach =
   | { readonly kind: 'sqlite'; readonly path: string }
-  | { readonly kind: 'redis'; readonly url: string };
+  | { readonly kind: 'redis'; readonly url: string }
+  | { readonly kind: 'postgres'; readonly url: string };
 
 export interface OpenBackend {
   readonly reach: Reach;
@@ -38,5 +40,14 @@ export const redis: Backend = {
     // Known from the beginning: there is no former life of this server to wait out.
     await bear(server, 'botmesh', 0);
     return { reach: { kind: 'redis', url: server.url }, close: () => server[Symbol.asyncDispose]() };
+  },
+};
+
+export const postgres: Backend = {
+  name: 'Postgres',
+  async open() {
+    // Known from the beginning: there is no former life of this server to wait out.
+    const { close, url } = await bornServer('botmesh', 0);
+    return { reach: { kind: 'postgres', url }, close };
   },
 };

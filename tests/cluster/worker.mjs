@@ -17,6 +17,11 @@ async function open() {
     const { path } = backend;
     return { coordinator: new SqliteCoordinator({ ...options, path }), state: new SqliteStateStore({ path }) };
   }
+  if (backend.kind === 'postgres') {
+    const { PostgresCoordinator, PostgresStateStore } = await import('@botmesh/postgres');
+    const { url } = backend;
+    return { coordinator: new PostgresCoordinator({ ...options, url }), state: new PostgresStateStore({ url }) };
+  }
   const { RedisCoordinator, RedisStateStore } = await import('@botmesh/redis');
   const { url } = backend;
   return { coordinator: new RedisCoordinator({ ...options, url }), state: new RedisStateStore({ url }) };

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
-import { redis, sqlite } from '../cluster/backends.js';
+import { postgres, redis, sqlite } from '../cluster/backends.js';
 import { soak } from './soak.js';
 
 const MINUTE_MS = 60_000;
@@ -9,7 +9,9 @@ const { BOTMESH_SOAK_MINUTES, BOTMESH_SOAK_BACKEND, BOTMESH_SEED } = process.env
 /** What every change pays for. The two run beside each other, so that both together take a minute. */
 const CI_MINUTES: Record<string, number> = { Redis: 1, SQLite: 0.5 };
 const seed = Number(BOTMESH_SEED ?? (Date.now() % 1_000_000) + 1);
-const backends = [sqlite, redis].filter(({ name }) => [undefined, name.toLowerCase()].includes(BOTMESH_SOAK_BACKEND));
+const backends = [sqlite, redis, postgres].filter(({ name }) =>
+  [undefined, name.toLowerCase()].includes(BOTMESH_SOAK_BACKEND),
+);
 
 function minutesOn(name: string): number {
   return Number(BOTMESH_SOAK_MINUTES ?? CI_MINUTES[name]);

@@ -16,7 +16,6 @@ import type {
   WaitingRequest,
 } from '@botmesh/core/spi';
 import { keysIn, type Reply, readApply, readBeat, readJoin, readReply, readWaiting } from './answers.js';
-import type { PostgresClient } from './clients/client.js';
 import { keysOfView, readView, viewOf } from './inspect.js';
 import { LongKeys } from './LongKeys.js';
 import { Polling, type Sight } from './Polling.js';

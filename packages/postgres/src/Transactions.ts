@@ -76,7 +76,7 @@ function meaningOf(cause: unknown, isOurs: boolean): unknown {
       return new LeaseLostError('superseded', 'the chat has another turn by now, and the transaction was taken back');
     case 'BM002':
       return new ConfigError(
-        'ctx.transaction(): no turns are kept in this database, schema and namespace. Give PostgresCoordinator and PostgresStateStore the same three.',
+        'ctx.transaction(): no turns of this chat are kept in this database, schema and namespace. Give PostgresCoordinator and PostgresStateStore the same three.',
       );
     default:
       return isOurs && !(cause instanceof StaleFenceError) ? explain('the database', cause) : cause;
@@ -196,5 +196,5 @@ function ofPostgres(sql: Sql, isOwn: boolean): TransactionLibrary {
 
 function textOf(row: Record<string, unknown> | undefined): string | null {
   const [value] = Object.values(row ?? {});
-  return value === undefined || value === null ? null : String(value);
+  return value === undefined || value === null ? null : `${value as string | number | bigint}`;
 }

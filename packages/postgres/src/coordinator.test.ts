@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type ConformanceSubject, coordinatorConformance, inboxConformance, storeMesh } from '@botmesh/core/testing';
 import { afterAll, describe, test } from 'vitest';
-import { TEST_URL } from '../testing/told.js';
+import { openServer } from '../testing/told.js';
 import type { PostgresClient, WakeUp } from './clients/client.js';
 import { makeClient } from './clients/make-client.js';
 import { PostgresStore } from './PostgresStore.js';
@@ -13,7 +13,7 @@ const LEASE_MS = 3_000;
 /** What the virtual suites cannot show: that the server's own clock, locks and notifications do. */
 const PROMISES = new Set([1, 4, 9, 13]);
 
-function subject(schema: string, admin: PostgresClient, wakeUp: WakeUp): ConformanceSubject {
+function subject(url: string, schema: string, admin: PostgresClient, wakeUp: WakeUp): ConformanceSubject {
   return {
     name: `postgres, ${wakeUp}`,
     async open({ shards = 1, leaseMs = LEASE_MS } = {}) {
@@ -30,7 +30,7 @@ function subject(schema: string, admin: PostgresClient, wakeUp: WakeUp): Conform
         shards,
         createStore: (shard) => {
           const client = makeClient({
-            url: TEST_URL,
+            url,
             schema,
             wakeUp,
             timeoutMs: leaseMs / 6,
@@ -53,14 +53,16 @@ function subject(schema: string, admin: PostgresClient, wakeUp: WakeUp): Conform
 
 describe.each(['listen', 'poll'] as const)('on PostgreSQL in real time, replicas that %s', async (wakeUp) => {
   const schema = `real_${randomUUID().slice(0, 8)}`;
-  const admin = makeClient({ url: TEST_URL, schema, timeoutMs: 10_000, connectTimeoutMs: 10_000 });
+  const server = await openServer();
+  const admin = makeClient({ url: server.url, schema, timeoutMs: 10_000, connectTimeoutMs: 10_000 });
   await admin.open();
   afterAll(async () => {
     await admin.call(`drop schema ${quoted(schema)} cascade`, []);
     await admin.close();
+    await server.close();
   });
 
-  const real = subject(schema, admin, wakeUp);
+  const real = subject(server.url, schema, admin, wakeUp);
   const suite = [...coordinatorConformance(real), ...inboxConformance(real)];
   for (const { promise, run, skip, title } of suite) {
     if (PROMISES.has(promise) && skip === undefined) test(title, { concurrent: true, timeout: 60_000 }, run);

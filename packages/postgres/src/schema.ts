@@ -17,7 +17,7 @@ const LONGEST_NAME = 63;
 export function checkSchema(schema: unknown = DEFAULT_SCHEMA): string {
   const isName = typeof schema === 'string' && schema !== '' && Buffer.byteLength(schema) <= LONGEST_NAME;
   // Bodies of functions are quoted by dollars.
-  if (isName && !/[\u0000$]/.test(schema) && !/^pg_/i.test(schema)) return schema;
+  if (isName && !schema.includes('\u0000') && !schema.includes('$') && !/^pg_/i.test(schema)) return schema;
   throw new ConfigError(
     `schema: expected the name of a schema of 1 to ${LONGEST_NAME} bytes, without $, that does not begin with pg_, such as '${DEFAULT_SCHEMA}'.`,
   );
@@ -65,8 +65,10 @@ declare
   the_fence bigint := new.turn[3]::bigint;
   the_mesh integer;
 begin
-  if not exists (select from ${schema}.mesh m where m.namespace = new.namespace) then
-    raise exception 'there is no mesh of this namespace here' using errcode = 'BM002';
+  -- Who holds a chat has a row for it: where there is none, turns are kept elsewhere.
+  if not exists (select from ${schema}.mesh m join ${schema}.chat c on c.mesh = m.id
+      where m.namespace = new.namespace and c.key = the_key) then
+    raise exception 'no turns of this chat are kept here' using errcode = 'BM002';
   end if;
   select c.mesh into the_mesh from ${schema}.chat c join ${schema}.mesh m on m.id = c.mesh
     where m.namespace = new.namespace and c.key = the_key and c.seq = the_seq and c.fence = the_fence

@@ -135,7 +135,9 @@ describe.each(ways)('with $name', ({ client, insert }) => {
 
     expect(errors).toMatchObject([{ name: 'TypeError', message: 'not yet' }]);
     expect(await payments()).toEqual(['run 2']);
-    expect(await ask("select count(*)::int from pg_stat_activity where state like 'idle in transaction%'")).toEqual([[0]]);
+    expect(await ask("select count(*)::int from pg_stat_activity where state like 'idle in transaction%'")).toEqual([
+      [0],
+    ]);
   });
 
   test('a statement that fails arrives as the library tells it, and takes everything back', async () => {
@@ -233,7 +235,10 @@ test.each(['pg', 'postgres'])(
 
     await has(ends, 1);
     child.process.kill('SIGCONT');
-    await until('it says something', () => child.said.some((what) => /refused|committed/.test(what)) || ends.length > 1);
+    await until(
+      'it says something',
+      () => child.said.some((what) => /refused|committed/.test(what)) || ends.length > 1,
+    );
     await child.quiet();
 
     expect(child.said).not.toContain('committed');
@@ -241,21 +246,26 @@ test.each(['pg', 'postgres'])(
   },
 );
 
-test.skipIf(pgBouncer() === undefined).each(ways)('with $name it works behind PgBouncer', async ({ client, insert }) => {
-  await using pooler = await TestPooler.start(server.port);
-  const through = pooler.url('chats');
-  const { ends, provider } = await begin(
-    client(through),
-    (bot) => bot.use((ctx) => ctx.transaction((sql) => insert(sql, ctx.message.chat))),
-    { wakeUp: 'poll' },
-  );
+test.skipIf(pgBouncer() === undefined).each(ways)(
+  'with $name it works behind PgBouncer',
+  async ({ client, insert }) => {
+    await using pooler = await TestPooler.start(server.port);
+    const through = pooler.url('chats');
+    const { ends, provider } = await begin(
+      client(through),
+      (bot) => bot.use((ctx) => ctx.transaction((sql) => insert(sql, ctx.message.chat))),
+      { wakeUp: 'poll' },
+    );
 
-  for (const id of ['1', '2', '3']) await provider.receive({ chat: `${chat} ${id}`, id, text: 'pay' });
-  await has(ends, 3);
+    for (const id of ['1', '2', '3']) await provider.receive({ chat: `${chat} ${id}`, id, text: 'pay' });
+    await has(ends, 3);
 
-  expect((await payments()).sort()).toEqual(['1', '2', '3'].map((id) => `${chat} ${id}`));
-  for (const end of opened.splice(0).reverse()) await end();
-});
+    expect((await payments()).map(String).toSorted((a, b) => a.localeCompare(b))).toEqual(
+      ['1', '2', '3'].map((id) => `${chat} ${id}`),
+    );
+    for (const end of opened.splice(0).reverse()) await end();
+  },
+);
 
 test('with another coordinator it is refused by name', async () => {
   const provider = new FakeProvider();
@@ -289,9 +299,11 @@ interface Child {
 }
 
 function process_(library: string, end: string, maxAttempts: number): Child {
-  const child = fork(TRANSACTOR, [url, library, end, String(maxAttempts)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const child = fork(TRANSACTOR, [url, library, end, String(maxAttempts)], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
   const said: string[] = [];
-  child.on('message', (what) => said.push(String(what)));
+  child.on('message', (what) => said.push(what as string));
   const ended = once(child, 'exit');
   opened.push(async () => {
     child.kill('SIGKILL');

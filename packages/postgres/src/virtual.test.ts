@@ -1,14 +1,18 @@
 import { botConformance, coordinatorConformance, inboxConformance, mailroomConformance } from '@botmesh/core/testing';
 import { afterAll, describe, test } from 'vitest';
-import { ToldSchema } from '../testing/told.js';
+import { openServer, ToldSchema } from '../testing/told.js';
 import { virtualSubject } from '../testing/virtual-mesh.js';
 
 describe('every suite on PostgreSQL, in virtual time', async () => {
-  const schema = await ToldSchema.open();
-  const subject = virtualSubject(schema);
-  afterAll(() => schema[Symbol.asyncDispose]());
+  const server = await openServer();
+  const schema = await ToldSchema.open(server.url);
+  const subject = virtualSubject(schema, server.url);
+  afterAll(async () => {
+    await schema[Symbol.asyncDispose]();
+    await server.close();
+  });
 
-  const suite = [
+  const suite: readonly { title: string; skip?: string; run: () => Promise<void> }[] = [
     ...coordinatorConformance(subject),
     ...inboxConformance(subject),
     ...mailroomConformance(subject),

@@ -7,11 +7,18 @@ import { makeClient } from '../src/clients/make-client.js';
 import { PostgresStore } from '../src/PostgresStore.js';
 import { quoted } from '../src/quoting.js';
 import { SharedClient } from '../src/SharedClient.js';
+import { TestServer } from './lab.js';
 
 /** When virtual time begins: whenever will do. */
 export const START_MS = 1_750_000_000_000;
 
-export const TEST_URL = process.env.BOTMESH_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/test';
+/** The server of one test file: that of BOTMESH_POSTGRES_URL, or one of its own. */
+export async function openServer(): Promise<{ readonly url: string; close(): Promise<void> }> {
+  const given = process.env.BOTMESH_POSTGRES_URL;
+  if (given !== undefined) return { url: given, close: async () => {} };
+  const server = await TestServer.start();
+  return { url: server.url(), close: () => server[Symbol.asyncDispose]() };
+}
 
 /** The tables that hold what a mesh knows, but for the row of the mesh itself. */
 const TABLES = ['replica', 'note', 'chat', 'entry', 'done', 'parked', 'pace', 'long_key'] as const;
@@ -30,7 +37,7 @@ export class ToldSchema implements AsyncDisposable {
     this.client = client;
   }
 
-  static async open(url = TEST_URL, options: { wakeUp?: WakeUp } = {}): Promise<ToldSchema> {
+  static async open(url: string, { few, ...options }: { wakeUp?: WakeUp; few?: number } = {}): Promise<ToldSchema> {
     const name = `told_${randomUUID().slice(0, 8)}`;
     const client = makeClient({ url, schema: name, timeoutMs: 10_000, connectTimeoutMs: 10_000, ...options });
     await client.open();
@@ -39,6 +46,12 @@ export class ToldSchema implements AsyncDisposable {
         'select (pg_catalog.current_setting(''botmesh.now_ms'')::double precision * 1000)::bigint'`,
       [],
     );
+    if (few !== undefined) {
+      await client.call(
+        `create or replace function ${quoted(name)}.few() returns integer language sql immutable as 'select ${few}'`,
+        [],
+      );
+    }
     return new ToldSchema(name, client);
   }
 
@@ -105,9 +118,10 @@ export class ToldSchema implements AsyncDisposable {
         [row!],
       );
       for (const [table, rows] of kept) {
-        await run(`insert into ${schema}.${table} select * from json_populate_recordset(null::${schema}.${table}, $1)`, [
-          rows,
-        ]);
+        await run(
+          `insert into ${schema}.${table} select * from json_populate_recordset(null::${schema}.${table}, $1)`,
+          [rows],
+        );
       }
     };
   }

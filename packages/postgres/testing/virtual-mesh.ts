@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { type BotSubject, storeMesh, VirtualClock } from '@botmesh/core/testing';
 import { PostgresStateStore } from '../src/PostgresStateStore.js';
 import { PostgresStore } from '../src/PostgresStore.js';
-import { START_MS, TEST_URL, type ToldSchema } from './told.js';
+import { START_MS, type ToldSchema } from './told.js';
 
 /** `target`, with `clock` standing still until what each call set off is over. */
 function holding<T extends object>(target: T, clock: VirtualClock, over: () => Promise<void>): T {
@@ -31,7 +31,7 @@ function holding<T extends object>(target: T, clock: VirtualClock, over: () => P
 }
 
 /** Meshes in one schema, each in a namespace of its own, one at a time. */
-export function virtualSubject(schema: ToldSchema, url = TEST_URL): BotSubject {
+export function virtualSubject(schema: ToldSchema, url: string): BotSubject {
   let clock = new VirtualClock();
   return {
     name: 'postgres in virtual time',

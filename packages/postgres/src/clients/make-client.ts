@@ -35,9 +35,9 @@ export function makeClient(options: ClientOptions, library?: Library): PostgresC
   const { listenUrl, migrate: migrates = true, wakeUp = 'listen' } = options;
   const schema = checkSchema(options.schema);
   if (wakeUp !== 'listen' && wakeUp !== 'poll') {
-    throw new ConfigError(
-      `wakeUp is ${typeof wakeUp === 'string' ? `'${wakeUp}'` : typeof wakeUp}. Expected 'listen' or 'poll'.`,
-    );
+    const given: unknown = wakeUp;
+    const shown = typeof given === 'string' ? `'${given}'` : typeof given;
+    throw new ConfigError(`wakeUp is ${shown}. Expected 'listen' or 'poll'.`);
   }
   if (typeof migrates !== 'boolean') throw new ConfigError(`migrate is ${typeof migrates}. Expected true or false.`);
   if (listenUrl !== undefined) {

@@ -56,6 +56,7 @@ declare
   lines @.line[];
   l @.line;
   at_line integer;
+  is_small boolean;
   -- Replicas that hold or wait for something here, but for the caller; read when first asked for.
   other_epochs bigint[];
   other_beats bigint[];
@@ -94,7 +95,12 @@ begin
 
   if s.quarantine = 0 and strpos(letters, 'a') > 0 then marks := @.marks(s, letters, at, keys, seqs, ids); end if;
   if s.quarantine = 0 and marks is not null and strpos('rtamdbpw', left(letters, 1)) > 0 then
-    lines := @.lines(s, keys, needs);
+    is_small := cardinality(keys) <= @.few();
+    if is_small then
+      for at_line in 1 .. cardinality(keys) loop lines[at_line] := @.line(s, keys[at_line], needs[at_line]); end loop;
+    else
+      lines := @.lines(s, keys, needs);
+    end if;
     while op <= count loop
       letter := substr(letters, op, 1);
       at_line := at[op];
@@ -260,13 +266,26 @@ begin
         from unnest(lines) u cross join lateral unnest(u.seqs, u.are_messages) with ordinality q(seq, is_message, place)
         where q.place >= u.next and q.seq > base and not q.is_message;
     end if;
-    update @.chat c set seq = u.seq, owner = u.owner, fence = u.fence, era = u.era, batch = u.batch,
-        is_message = u.is_message, offered = u.offered, more = u.more
-      from unnest(lines) u where u.is_changed and u.is_stored and c.mesh = s.mesh and c.key = u.key;
-    if has_new then
-      insert into @.chat (mesh, key, seq, owner, fence, era, batch, is_message, offered, more)
-        select s.mesh, u.key, u.seq, u.owner, u.fence, u.era, u.batch, u.is_message, false, u.more
-        from unnest(lines) u where u.is_changed and not u.is_stored;
+    if is_small then
+      foreach l in array lines loop
+        continue when not l.is_changed;
+        if l.is_stored then
+          update @.chat set seq = l.seq, owner = l.owner, fence = l.fence, era = l.era, batch = l.batch,
+            is_message = l.is_message, offered = l.offered, more = l.more where mesh = s.mesh and key = l.key;
+        else
+          insert into @.chat (mesh, key, seq, owner, fence, era, batch, is_message, offered, more)
+            values (s.mesh, l.key, l.seq, l.owner, l.fence, l.era, l.batch, l.is_message, false, l.more);
+        end if;
+      end loop;
+    else
+      update @.chat c set seq = u.seq, owner = u.owner, fence = u.fence, era = u.era, batch = u.batch,
+          is_message = u.is_message, offered = u.offered, more = u.more
+        from unnest(lines) u where u.is_changed and u.is_stored and c.mesh = s.mesh and c.key = u.key;
+      if has_new then
+        insert into @.chat (mesh, key, seq, owner, fence, era, batch, is_message, offered, more)
+          select s.mesh, u.key, u.seq, u.owner, u.fence, u.era, u.batch, u.is_message, false, u.more
+          from unnest(lines) u where u.is_changed and not u.is_stored;
+      end if;
     end if;
   end if;
 
@@ -292,6 +311,39 @@ begin
   end if;
   perform @.finish_step(s);
   return @.reply(s, the_reply);
+end`,
+  },
+  {
+    // For batches of few keys: each statement is found faster than one for all of them is begun.
+    signature: '@.line(s @.step, the_key text, need integer) returns @.line',
+    body: `
+declare
+  c @.chat;
+  e @.entry;
+  l @.line;
+begin
+  select * into c from @.chat where mesh = s.mesh and key = the_key;
+  l.is_stored := found;
+  l.key := the_key;
+  l.seq := coalesce(c.seq, 0);
+  l.owner := c.owner;
+  l.fence := c.fence;
+  l.era := c.era;
+  l.batch := c.batch;
+  l.is_message := c.is_message;
+  l.offered := coalesce(c.offered, false);
+  l.more := coalesce(c.more, false);
+  l.is_changed := false;
+  l.next := 1;
+  if l.more and need > 0 then
+    for e in select * from @.entry where mesh = s.mesh and key = the_key and seq > c.seq order by seq limit need + 1 loop
+      l.seqs := l.seqs || e.seq;
+      l.owners := l.owners || e.owner;
+      l.batches := l.batches || e.batch;
+      l.are_messages := l.are_messages || e.is_message;
+    end loop;
+  end if;
+  return l;
 end`,
   },
   {

@@ -51,13 +51,15 @@ declare
   s @.step;
   m @.mesh;
   us bigint;
+  setting text;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'botmesh: this transaction is %, and a step needs read committed', current_setting('transaction_isolation')
       using errcode = 'invalid_transaction_state', hint = 'Set default_transaction_isolation of this role to ''read committed''.';
   end if;
-  perform set_config('lock_timeout', lock_ms, true);
-  if sync <> '' then perform set_config('synchronous_commit', sync, true); end if;
+  -- Assigned, not performed: that is no statement.
+  setting := set_config('lock_timeout', lock_ms, true);
+  if sync <> '' then setting := set_config('synchronous_commit', sync, true); end if;
   select * into m from @.mesh where namespace = the_namespace and shard = the_shard for update;
   if not found then
     insert into @.mesh (namespace, shard) values (the_namespace, the_shard) on conflict do nothing;

@@ -4,7 +4,8 @@ import type { SqlFunction } from './functions.js';
 export const VIEWS: readonly SqlFunction[] = [
   {
     // The messages behind the head of a key, in order.
-    signature: '@.see_waiting(the_namespace text, the_shard integer, the_key text, the_seq bigint, most integer) returns text',
+    signature:
+      '@.see_waiting(the_namespace text, the_shard integer, the_key text, the_seq bigint, most integer) returns text',
     isStep: true,
     isStable: true,
     body: `

@@ -1,0 +1,4 @@
+import { postgres } from '../cluster/backends.js';
+import { declareCases } from './processes.js';
+
+declareCases(postgres);
