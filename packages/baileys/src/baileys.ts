@@ -1,4 +1,4 @@
-import { ConfigError, type Coordinator } from '@botmesh/core/spi';
+import { ConfigError, type Coordinator, LifecycleError } from '@botmesh/core/spi';
 import { Accounts } from './Accounts.js';
 import { Line } from './Line.js';
 import { type BaileysEvent, type BaileysOptions, checkOptions } from './options.js';
@@ -10,7 +10,11 @@ const BALANCE_MS = 2_000;
 export interface BaileysBot {
   /** The accounts that are connected, or about to be, from this replica. */
   readonly accounts: readonly string[];
-  /** Joins the mesh and takes its share of the accounts. Idempotent. */
+  /**
+   * Joins the mesh and takes its share of the accounts. Idempotent.
+   *
+   * @throws ConfigError when another bot runs on the coordinator, LifecycleError after `stop()`
+   */
   start(): Promise<void>;
   /**
    * Takes no message more, lets running handlers end for `drainMs` (10,000), closes each connection and then lets its account
@@ -37,9 +41,9 @@ export function baileys(options: BaileysOptions): BaileysBot {
   const { coordinator, store, fromMe = false, retryDelayMs = 100, balanceMs = BALANCE_MS } = options;
   const { firstDelayMs = 1_000, longestDelayMs = 60_000, log = (line: string) => console.warn(line) } = options;
   const tell = (event: BaileysEvent): void => {
-    options.onEvent?.(event);
     const line = lineOf(event);
     if (line !== undefined) log(line);
+    tellListener(options.onEvent, event, log);
   };
   const accountOf = (name: string) => accounts.get(name);
   const isGone = (name: string) => accounts.isGone(name);
@@ -87,9 +91,25 @@ export function baileys(options: BaileysOptions): BaileysBot {
     get accounts() {
       return accounts.names;
     },
-    start: () => (started ??= start()),
+    start: async () => {
+      if (stopped !== undefined) throw new LifecycleError('stopped', 'The bot was stopped. Make a new one.');
+      started ??= start();
+      await started;
+    },
     stop: ({ drainMs = DRAIN_MS } = {}) => (stopped ??= stop(drainMs)),
   };
+}
+
+/** Whatever a listener does, accounts and messages go on. */
+function tellListener(listener: BaileysOptions['onEvent'], event: BaileysEvent, log: (line: string) => void): void {
+  const failed = (error: unknown): void =>
+    log(`botmesh: WhatsApp account '${event.account}': onEvent failed at '${event.kind}': ${shown(error)}`);
+  try {
+    const told: unknown = listener?.(event);
+    if (told instanceof Promise) told.catch(failed);
+  } catch (error) {
+    failed(error);
+  }
 }
 
 const IN_MEMORY =

@@ -66,6 +66,7 @@ export {
   longPolling,
   type PollFault,
 } from './pipeline/long-polling.js';
+export { readBody } from './providers/body.js';
 export { type JsonWebhookOptions, jsonWebhook } from './providers/json-webhook.js';
 export type { IncomingMessage, Intake, Lead, Provider, Reply, SendContext } from './providers/provider.js';
 export { isHmac, isSameSecret } from './providers/signature.js';

@@ -18,6 +18,8 @@ import { checkOptions, type Replica, type ReplicateOptions } from './options.js'
 type Update = Context['update'];
 
 const WHERE = 'replicate()';
+/** A poll that is not over so long after it should be has lost its connection: the framework's client waits for ever. */
+const POLL_SLACK_SECONDS = 15;
 
 /**
  * Runs a grammY bot as one of many replicas: instead of `bot.start()`, `run(bot)` or `webhookCallback(bot)`. Each update is
@@ -69,6 +71,7 @@ function polled<C extends Context>(
         signal as never,
       ),
     confirm: (offset) => bot.api.getUpdates({ offset, limit: 1, timeout: 0 }),
+    longestPollMs: (pollSeconds + POLL_SLACK_SECONDS) * 1000,
     numberOf: ({ update_id }) => update_id,
     read,
     judge,

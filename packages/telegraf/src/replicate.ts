@@ -17,6 +17,8 @@ import { guardBot } from './guard-sends.js';
 import { checkOptions, type Replica, type ReplicateOptions } from './options.js';
 
 const WHERE = 'replicate()';
+/** A poll that is not over so long after it should be has lost its connection: the framework's client waits for ever. */
+const POLL_SLACK_SECONDS = 15;
 
 /**
  * Runs a Telegraf bot as one of many replicas: instead of `bot.launch()` or `bot.webhookCallback()`. Each update is stored
@@ -72,6 +74,7 @@ function polled<C extends Context>(
     },
     poll: (offset, signal) => call(offset, { limit: 100, timeout: pollSeconds }, signal),
     confirm: (offset) => call(offset, { limit: 1, timeout: 0 }),
+    longestPollMs: (pollSeconds + POLL_SLACK_SECONDS) * 1000,
     numberOf: ({ update_id }) => update_id,
     read,
     judge,
