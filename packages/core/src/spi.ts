@@ -60,6 +60,7 @@ export {
   StaleFenceError,
   shown,
 } from './errors.js';
+export { inTime, type Limit } from './pipeline/in-time.js';
 export {
   type Conflict,
   type LongPollingOptions,

@@ -1,6 +1,7 @@
 import { BadInputError } from '../errors.js';
 import type { IncomingMessage, Intake, Lead, Provider } from '../providers/provider.js';
-import { type Clock, systemClock, type Timer } from '../time/clock.js';
+import { type Clock, systemClock } from '../time/clock.js';
+import { inTime } from './in-time.js';
 import { pause } from './pause.js';
 
 const FIRST_DELAY_MS = 1_000;
@@ -123,28 +124,12 @@ class Polling<Update> {
     }
   }
 
-  /** Runs `act` for no longer than a poll may take; by then also what does not look at its signal is given up. */
-  async #within<T>(act: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { longestPollMs } = this.#options;
+  /** Runs `act` for no longer than a poll may take. */
+  #within<T>(act: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { longestPollMs, name } = this.#options;
     const { signal } = this.#over;
     if (longestPollMs === undefined) return act(signal);
-    const cut = new AbortController();
-    const end = (): void => cut.abort(signal.reason);
-    signal.addEventListener('abort', end);
-    let timer: Timer | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      timer = this.#clock.setTimer(longestPollMs, () => {
-        const reason = new Error(`${this.#options.name}: no answer within ${longestPollMs} ms`);
-        cut.abort(reason);
-        reject(reason);
-      });
-    });
-    try {
-      return await Promise.race([act(cut.signal), late]);
-    } finally {
-      if (timer !== undefined) this.#clock.clearTimer(timer);
-      signal.removeEventListener('abort', end);
-    }
+    return inTime({ clock: this.#clock, limitMs: longestPollMs, who: name, signal }, act);
   }
 
   /** Whoever answers at once, and with nothing, is not asked without a pause. */
