@@ -323,7 +323,7 @@ test('sequentialize holds several keys across replicas; with replicate it takes 
 
 test('a Telegram that takes connections and never answers is given up, told of, and keeps nobody from stopping', async () => {
   const silent = createServer(() => {}).listen(0, '127.0.0.1');
-  closing.push(async () => void silent.close().closeAllConnections());
+  closing.push(() => silent.close().closeAllConnections());
   await new Promise((resolve) => silent.once('listening', resolve));
   const apiRoot = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
   const setTimer = (delayMs: number, run: () => void) => systemClock.setTimer(delayMs >= 15_000 ? 50 : delayMs, run);
