@@ -14,6 +14,11 @@ const once = (texts: readonly string[]): string[] => texts.filter((text, at) => 
 
 /** The facts, on a backend that is opened for each alone. */
 export function declareChatSdkFacts(backend: Backend): void {
+  declareKilledInMidWork(backend);
+  declareThreeProcesses(backend);
+}
+
+function declareKilledInMidWork(backend: Backend): void {
   test(`${backend.name}: of two processes one is killed in mid-work: all its messages are handled by the other, in order`, {
     timeout: limit,
   }, async () => {
@@ -34,7 +39,10 @@ export function declareChatSdkFacts(backend: Backend): void {
     // What it had begun, and what waited behind that, waited for its lease: not for the 75 s of a queue's own limits.
     expect(Date.now() - killedMs).toBeLessThan(45_000);
   });
+}
 
+/** One is killed, one frozen, all are replaced. */
+export function declareThreeProcesses(backend: Backend): void {
   test(`${backend.name}: three processes, one killed, one frozen beyond its lease and thawed, each replaced in turn: all in order, none lost`, {
     timeout: limit,
   }, async () => {

@@ -111,6 +111,7 @@ export class Account {
       this.lead.assertHeld();
       if (this.#over.aborted) return undefined;
       socket = await this.#connect(auth.state);
+      if (socket === undefined) return undefined;
       const closed = this.#hear(socket, auth.saveCreds);
       if (this.#over.aborted) return undefined;
       const reason = await Promise.race([closed, aborted(this.#over)]);
@@ -125,9 +126,12 @@ export class Account {
     }
   }
 
-  async #connect(auth: AuthState): Promise<WaSocket> {
-    const socket = await this.#setup.connect({ account: this.name, auth, signal: this.#over });
-    this.#socket = socket;
+  /** Undefined when the account is to be let go before there is a socket: one that comes after all is closed. */
+  async #connect(auth: AuthState): Promise<WaSocket | undefined> {
+    const connecting = Promise.resolve(this.#setup.connect({ account: this.name, auth, signal: this.#over }));
+    const socket = await Promise.race([connecting, aborted(this.#over)]);
+    if (socket === undefined) connecting.then((late) => late.end(undefined)).catch(() => {});
+    else this.#socket = socket;
     return socket;
   }
 

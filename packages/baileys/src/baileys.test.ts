@@ -256,6 +256,54 @@ test('a message of no chat, and one that cannot be kept, are told of and disturb
   expect(lab.log.join('\n')).toContain('a message without key.remoteJid');
 });
 
+test('a listener that throws or rejects disturbs no account and no message, and is told of', async () => {
+  const lab = await Lab.open();
+  let count = 0;
+  const onEvent = (): unknown => {
+    if (count++ % 2 === 0) throw new Error('a broken listener');
+    return Promise.reject(new Error('a broken listener'));
+  };
+  const { bot } = await lab.replica('a', { accounts: ['main', 'gone'], onEvent });
+
+  lab.platform.deliver('main', { id: '1', text: 'no chat' });
+  lab.platform.deliver('main', { id: '2', jid: 'ana', text: 'hi' });
+  expect(await lab.texts('ana', 1)).toEqual(['re hi']);
+  await lab.until(() => expect(bot.accounts).toContain('gone'));
+  lab.platform.close('gone', 401);
+
+  await lab.until(() => expect(bot.accounts).toEqual(['main']));
+  await lab.until(() => expect(lab.log.join('\n')).toContain("onEvent failed at 'loggedOut'"));
+});
+
+test('a bot whose connect() never comes back stops all the same, and what connects too late is closed', async () => {
+  const lab = await Lab.open();
+  const ends: unknown[] = [];
+  let connected = (_socket: unknown): void => {};
+  const connect = () =>
+    new Promise<never>((resolve) => {
+      connected = resolve as typeof connected;
+    });
+  const { bot } = await lab.replica('a', { connect });
+  await lab.until(() => expect(bot.accounts).toEqual(['main']));
+  await vi.waitFor(() => expect(connected.length).toBe(1));
+
+  await bot.stop();
+
+  connected({ end: (reason: unknown) => ends.push(reason) });
+  await lab.until(() => expect(ends).toHaveLength(1));
+  const again = lab.replica('b');
+  expect((await again).bot.accounts).toEqual([]);
+});
+
+test('a bot that was stopped, or stopped before it began, does not start', async () => {
+  const lab = await Lab.open();
+  const { bot } = await lab.replica('a');
+
+  await Promise.all([bot.stop(), bot.stop()]);
+
+  await expect(bot.start()).rejects.toMatchObject({ code: 'stopped' });
+});
+
 test('a coordinator in memory is warned of, and a second bot on a coordinator refused', async () => {
   const lab = await Lab.open();
   const { coordinator } = await lab.replica('a');

@@ -1,4 +1,4 @@
-import { Accounts, ConfigError, type Coordinator, systemClock } from '@botmesh/core/spi';
+import { Accounts, ConfigError, type Coordinator, LifecycleError, systemClock } from '@botmesh/core/spi';
 import { Account } from './Account.js';
 import { Line } from './Line.js';
 import { type BaileysEvent, type BaileysOptions, checkOptions } from './options.js';
@@ -11,7 +11,11 @@ const BALANCE_MS = 2_000;
 export interface BaileysBot {
   /** The accounts that are connected, or about to be, from this replica. */
   readonly accounts: readonly string[];
-  /** Joins the mesh and takes its share of the accounts. Idempotent. */
+  /**
+   * Joins the mesh and takes its share of the accounts. Idempotent.
+   *
+   * @throws ConfigError when another bot runs on the coordinator, LifecycleError after `stop()`
+   */
   start(): Promise<void>;
   /**
    * Takes no message more, lets running handlers end for `drainMs` (10,000), closes each connection and then lets its account
@@ -38,9 +42,9 @@ export function baileys(options: BaileysOptions): BaileysBot {
   const { coordinator, store, fromMe = false, retryDelayMs = 100, balanceMs = BALANCE_MS } = options;
   const { firstDelayMs = 1_000, longestDelayMs = 60_000, log = (line: string) => console.warn(line) } = options;
   const tell = (event: BaileysEvent): void => {
-    options.onEvent?.(event);
     const line = lineOf(event);
     if (line !== undefined) log(line);
+    tellListener(options.onEvent, event, log);
   };
   const held = new Map<string, Account>();
   const accountOf = (name: string) => held.get(name);
@@ -102,9 +106,25 @@ export function baileys(options: BaileysOptions): BaileysBot {
     get accounts() {
       return accounts.held;
     },
-    start: () => (started ??= start()),
+    start: async () => {
+      if (stopped !== undefined) throw new LifecycleError('stopped', 'The bot was stopped. Make a new one.');
+      started ??= start();
+      await started;
+    },
     stop: ({ drainMs = DRAIN_MS } = {}) => (stopped ??= stop(drainMs)),
   };
+}
+
+/** Whatever a listener does, accounts and messages go on. */
+function tellListener(listener: BaileysOptions['onEvent'], event: BaileysEvent, log: (line: string) => void): void {
+  const failed = (error: unknown): void =>
+    log(`botmesh: WhatsApp account '${event.account}': onEvent failed at '${event.kind}': ${shown(error)}`);
+  try {
+    const told: unknown = listener?.(event);
+    if (told instanceof Promise) told.catch(failed);
+  } catch (error) {
+    failed(error);
+  }
 }
 
 const IN_MEMORY =

@@ -71,11 +71,14 @@ function entryOf(key: string, { value, ttlMs }: NonNullable<Edited<unknown>['kee
   return ttlMs === undefined ? { v: plain } : { v: plain, until: Date.now() + ttlMs };
 }
 
-/** As JSON has it: what the SDK keeps has methods of its own to become JSON. */
+/** As JSON has it: what the SDK keeps has methods of its own to become JSON. What JSON would leave out in silence is refused. */
 export function toPlain(key: string, value: unknown): unknown {
   let json: string | undefined;
   try {
-    json = JSON.stringify(value);
+    json = JSON.stringify(value, (_name, each: unknown) => {
+      if (isLost(each)) throw new TypeError('JSON has no such value');
+      return each;
+    });
   } catch (cause) {
     throw new BadInputError(`${shownKey(key)}: the value does not serialise, expected JSON data.`, { cause });
   }
@@ -85,6 +88,11 @@ export function toPlain(key: string, value: unknown): unknown {
     );
   }
   return JSON.parse(json) as unknown;
+}
+
+function isLost(value: unknown): boolean {
+  const isKind = typeof value === 'function' || typeof value === 'symbol';
+  return isKind || value instanceof Map || value instanceof Set || value instanceof Promise;
 }
 
 /** What kind of entry it is; the rest of a key may be somebody's name. */

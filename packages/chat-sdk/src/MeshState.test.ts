@@ -177,6 +177,9 @@ test('a value that does not serialise is refused by name, without its contents',
     message: "state entry 'thread-state:…': the value does not serialise, expected JSON data.",
   });
   await expect(a.set('k', undefined)).rejects.toMatchObject({ code: 'bad-input' });
+  for (const lost of [{ f() {} }, { list: [new Map([[1, 2]])] }, { set: new Set([1]) }, { late: Promise.resolve(1) }]) {
+    await expect(a.set('k', lost)).rejects.toMatchObject({ code: 'bad-input' });
+  }
   await expect(a.appendToList('k', 10n)).rejects.toMatchObject({ code: 'bad-input' });
 });
 

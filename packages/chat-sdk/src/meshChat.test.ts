@@ -8,6 +8,7 @@ import { delivery, FakeTelegram, SECRET, update } from '../testing/FakeTelegram.
 import { chatVersion, checkChatVersion } from './chat-version.js';
 import { MeshState } from './MeshState.js';
 import { type MeshChatOptions, meshChat } from './meshChat.js';
+import type { WebhookRoute } from './routes.js';
 import { telegramRoute } from './telegram-route.js';
 
 type Handler = (thread: Thread, message: Message) => Promise<void>;
@@ -233,6 +234,43 @@ test('what is not from Telegram is refused before it is taken in', async () => {
   await a.deliver(update(2, 7, 'true'));
 
   expect(await lab.texts(7, 1)).toEqual(['re true']);
+});
+
+test('a body of more than a megabyte is not read to its end, whoever sends it, and one that breaks off is refused', async () => {
+  const lab = await Lab.open();
+  const { chat } = await lab.replica(echo);
+  let sent = 0;
+  const part = new Uint8Array(100_000).fill(32);
+  const post = (pull: (controller: ReadableStreamDefaultController) => void) =>
+    chat.webhooks.telegram!(
+      new Request('https://bot.example/', {
+        method: 'POST',
+        body: new ReadableStream({ pull }),
+        duplex: 'half',
+      } as never),
+    );
+
+  const endless = await post((controller) => {
+    sent += part.length;
+    controller.enqueue(part);
+  });
+  const broken = await post((controller) => controller.error(new Error('gone')));
+
+  expect([endless.status, broken.status]).toEqual([413, 400]);
+  expect(sent).toBeLessThan(2_000_000);
+});
+
+test('what a route throws at is refused, told of without its contents, and taken in by nobody', async () => {
+  const lab = await Lab.open();
+  const route: WebhookRoute = {
+    read: ({ body }) => ({ chat: (JSON.parse(body) as { chat: string }).chat }),
+  };
+  const a = await lab.replica(echo, { routes: { telegram: route } });
+
+  expect(await a.deliver('{ secret')).toBe(400);
+
+  expect(lab.log.join()).toContain('the route of adapter telegram could not read a request (SyntaxError)');
+  expect(lab.log.join()).not.toContain('secret');
 });
 
 test('webhooks are answered with 503 before start(), after stop() and while the backend does not answer', async () => {

@@ -1,4 +1,6 @@
-// For the tests of this package: as much of the Bot API as the SDK's adapter calls, and a platform that delivers webhooks.
+// For the tests of this package: as much of the Bot API as the SDK's adapter calls, and a platform that delivers webhooks. It
+// stays beside the fake of @botmesh/telegram, which knows one token, because here every replica has a token of its own, by
+// which a test tells who sent what.
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

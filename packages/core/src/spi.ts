@@ -61,12 +61,14 @@ export {
   shown,
 } from './errors.js';
 export { Accounts, type AccountsSetup, type Place, type Served } from './pipeline/accounts/Accounts.js';
+export { inTime, type Limit } from './pipeline/in-time.js';
 export {
   type Conflict,
   type LongPollingOptions,
   longPolling,
   type PollFault,
 } from './pipeline/long-polling.js';
+export { readBody } from './providers/body.js';
 export { type JsonWebhookOptions, jsonWebhook } from './providers/json-webhook.js';
 export type { IncomingMessage, Intake, Lead, Provider, Reply, SendContext } from './providers/provider.js';
 export { isHmac, isSameSecret } from './providers/signature.js';

@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { MemoryStateStore } from '@botmesh/core';
+import { systemClock } from '@botmesh/core/spi';
 import { MemoryCoordinator, MemoryMesh } from '@botmesh/core/testing';
 import { FakeTelegram, type FakeTelegramOptions } from '@botmesh/telegram/testing';
 import { Bot, type Context, type SessionFlavor, session } from 'grammy';
@@ -323,6 +324,33 @@ test('sequentialize holds several keys across replicas; with replicate it takes 
   await Promise.all(updates.map((update, n) => bots[n % 2]!.handleUpdate(update as never)));
 
   expect([most, done]).toEqual([1, 30]);
+});
+
+test('a Telegram that takes connections and never answers is given up, told of, and keeps nobody from stopping', async () => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1');
+  closing.push(() => silent.close().closeAllConnections());
+  await new Promise((resolve) => silent.once('listening', resolve));
+  const apiRoot = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const setTimer = (delayMs: number, run: () => void) => systemClock.setTimer(delayMs >= 15_000 ? 50 : delayMs, run);
+  const errors: string[] = [];
+  const replicaOf = (options: object) => {
+    const replica = replicate(new Bot<MyContext>('1:t', { client: { apiRoot } }), {
+      coordinator: new MemoryCoordinator(),
+      clock: { ...systemClock, setTimer },
+      log: () => {},
+      onError: (error) => void errors.push((error as Error).message),
+      ...options,
+    });
+    closing.push(() => replica.stop({ drainMs: 0 }));
+    return replica;
+  };
+
+  const posted = replicaOf({ webhook: { secretToken: 'sesame' } });
+  await expect(posted.start()).rejects.toThrow('Telegram: getMe: no answer within 15000 ms');
+  const polled = replicaOf({});
+  await polled.start();
+  await vi.waitFor(() => expect(errors.join()).toContain('grammy: no answer within 23000 ms'));
+  await polled.stop();
 });
 
 test('what cannot work is refused by name', async () => {

@@ -1,14 +1,17 @@
 import {
   type Arrival,
   bind,
+  type Clock,
   checkPeer,
   inHand,
+  inTime,
   jsonWebhook,
   longPolling,
   messageOf,
   orderOf,
   type PollFault,
   type Provider,
+  systemClock,
   versionOf,
 } from '@botmesh/core/spi';
 import { type Bot, Context } from 'grammy';
@@ -18,6 +21,10 @@ import { checkOptions, type Replica, type ReplicateOptions } from './options.js'
 type Update = Context['update'];
 
 const WHERE = 'replicate()';
+/** A poll that is not over so long after it should be has lost its connection: the framework's client waits for ever. */
+const POLL_SLACK_SECONDS = 15;
+/** The same of a start by webhook, which must know the bot's name before it takes anything in. */
+const LONGEST_START_MS = 15_000;
 
 /**
  * Runs a grammY bot as one of many replicas: instead of `bot.start()`, `run(bot)` or `webhookCallback(bot)`. Each update is
@@ -41,7 +48,7 @@ export function replicate<C extends Context>(bot: Bot<C>, options: ReplicateOpti
     framework: 'grammY',
     bot,
     options,
-    provider: webhook === undefined ? polled(bot, options, read) : posted(bot, webhook, read),
+    provider: webhook === undefined ? polled(bot, options, read) : posted(bot, webhook, read, options.clock),
     account: () => account,
     handle: (update) => handle(bot, update as Update),
   });
@@ -69,6 +76,7 @@ function polled<C extends Context>(
         signal as never,
       ),
     confirm: (offset) => bot.api.getUpdates({ offset, limit: 1, timeout: 0 }),
+    longestPollMs: (pollSeconds + POLL_SLACK_SECONDS) * 1000,
     numberOf: ({ update_id }) => update_id,
     read,
     judge,
@@ -82,10 +90,12 @@ function posted<C extends Context>(
   bot: Bot<C>,
   { secretToken, path }: NonNullable<ReplicateOptions<C>['webhook']>,
   read: Read,
+  clock: Clock = systemClock,
 ): Omit<Provider, 'send'> {
   return {
     name: 'grammy',
-    start: () => bot.init(),
+    // By itself grammY asks for its name until it gets it, and says nothing.
+    start: () => inTime({ clock, limitMs: LONGEST_START_MS, who: 'Telegram: getMe' }, (cut) => bot.init(cut as never)),
     stop() {},
     webhook: jsonWebhook({
       header: 'x-telegram-bot-api-secret-token',

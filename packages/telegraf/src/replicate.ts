@@ -1,14 +1,17 @@
 import {
   type Arrival,
   bind,
+  type Clock,
   checkPeer,
   inHand,
+  inTime,
   jsonWebhook,
   longPolling,
   messageOf,
   orderOf,
   type PollFault,
   type Provider,
+  systemClock,
   versionOf,
 } from '@botmesh/core/spi';
 import { Context, type Telegraf } from 'telegraf';
@@ -17,6 +20,10 @@ import { guardBot } from './guard-sends.js';
 import { checkOptions, type Replica, type ReplicateOptions } from './options.js';
 
 const WHERE = 'replicate()';
+/** A poll that is not over so long after it should be has lost its connection: the framework's client waits for ever. */
+const POLL_SLACK_SECONDS = 15;
+/** The same of a start by webhook, which must know the bot's name before it takes anything in. */
+const LONGEST_START_MS = 15_000;
 
 /**
  * Runs a Telegraf bot as one of many replicas: instead of `bot.launch()` or `bot.webhookCallback()`. Each update is stored
@@ -41,7 +48,7 @@ export function replicate<C extends Context>(bot: Telegraf<C>, options: Replicat
     framework: 'Telegraf',
     bot,
     options,
-    provider: webhook === undefined ? polled(bot, options, read) : posted(bot, webhook, read),
+    provider: webhook === undefined ? polled(bot, options, read) : posted(bot, webhook, read, options.clock),
     account: () => account,
     handle: (update) => handle(bot, update as Update),
   });
@@ -72,6 +79,7 @@ function polled<C extends Context>(
     },
     poll: (offset, signal) => call(offset, { limit: 100, timeout: pollSeconds }, signal),
     confirm: (offset) => call(offset, { limit: 1, timeout: 0 }),
+    longestPollMs: (pollSeconds + POLL_SLACK_SECONDS) * 1000,
     numberOf: ({ update_id }) => update_id,
     read,
     judge,
@@ -85,10 +93,11 @@ function posted<C extends Context>(
   bot: Telegraf<C>,
   { secretToken, path }: NonNullable<ReplicateOptions['webhook']>,
   read: Read,
+  clock: Clock = systemClock,
 ): Omit<Provider, 'send'> {
   return {
     name: 'telegraf',
-    start: () => introduce(bot),
+    start: () => inTime({ clock, limitMs: LONGEST_START_MS, who: 'Telegram: getMe' }, () => introduce(bot)),
     stop() {},
     webhook: jsonWebhook({
       header: 'x-telegram-bot-api-secret-token',

@@ -58,6 +58,9 @@ export function telegram(options: TelegramOptions): Provider {
   return { name: 'telegram', start() {}, stop() {}, webhook: jsonWebhook({ header, secret, path, read }), send };
 }
 
+/** A poll that is not over so long after it should be has lost its connection. */
+const POLL_SLACK_SECONDS = 15;
+
 function polled(
   { allowedUpdates = [], pollSeconds = 8, onConflict, log }: TelegramOptions,
   call: ReturnType<typeof client>,
@@ -72,6 +75,7 @@ function polled(
       return call('getUpdates', asked, signal) as Promise<Update[]>;
     },
     confirm: (offset) => call('getUpdates', { offset, limit: 1, timeout: 0 }),
+    longestPollMs: (pollSeconds + POLL_SLACK_SECONDS) * 1000,
     numberOf: ({ update_id }) => update_id,
     read: (update) => {
       const message = messageOf(update, account);

@@ -13,7 +13,7 @@ import { takeRest } from './take-keys.js';
 export interface BindingOptions
   extends Pick<
     BotOptions,
-    'state' | 'onError' | 'retryDelayMs' | 'maxAttempts' | 'maxTurnMs' | 'maxProgressMs' | 'graceMs' | 'log' | 'clock'
+    'state' | 'onError' | 'retryDelayMs' | 'maxTurnMs' | 'maxProgressMs' | 'graceMs' | 'log' | 'clock'
   > {
   /** How this replica agrees with the others. Give each bot a namespace of its own. */
   coordinator: Coordinator;
@@ -24,7 +24,6 @@ const NAMES: { readonly [Name in keyof Required<BindingOptions>]: true } = {
   state: true,
   onError: true,
   retryDelayMs: true,
-  maxAttempts: true,
   maxTurnMs: true,
   maxProgressMs: true,
   graceMs: true,

@@ -169,3 +169,69 @@ test('a conflict after the leadership is lost ends the polls at once', async () 
   expect(platform.polls).toHaveLength(1);
   expect(told).toEqual([]);
 });
+
+test('a poll that never ends is cut off, told and made again, so that a broken connection stalls nobody', async () => {
+  const clock = new VirtualClock();
+  const platform = new Platform();
+  const log: string[] = [];
+  const own = provider(platform, { clock, longestPollMs: 23_000, log: (line) => log.push(line) });
+  const poll = platform.poll.bind(platform);
+  platform.poll = (offset, signal) => {
+    if (platform.polls.length > 0) return poll(offset, signal);
+    platform.polls.push(offset);
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+  };
+  const taken: (string | undefined)[] = [];
+  await own.start(async ({ id }) => {
+    taken.push(id);
+    return 'accepted';
+  });
+  closing.push(async () => own.stop());
+
+  await clock.advance(22_999);
+  platform.add(1);
+  expect(platform.polls).toHaveLength(1);
+  await clock.advance(1_001);
+
+  await vi.waitFor(() => expect(taken).toEqual(['1']));
+  expect(log.join()).toContain('no answer within 23000 ms');
+});
+
+test('a connect that never ends is given up, also when it does not look at its signal', async () => {
+  const clock = new VirtualClock();
+  const own = provider(new Platform(), { clock, longestPollMs: 23_000, connect: () => new Promise(() => {}) });
+  const started = Promise.resolve(own.start(async () => 'accepted')).then(
+    () => 'started',
+    (error: Error) => error.message,
+  );
+
+  await clock.advance(23_000);
+
+  expect(await started).toBe('polled: no answer within 23000 ms');
+});
+
+test('a platform that answers at once, and with nothing, is not asked without a pause', async () => {
+  const clock = new VirtualClock();
+  let polls = 0;
+  const poll = async () => {
+    polls += 1;
+    return [];
+  };
+  const own = longPolling<number>({
+    name: 'polled',
+    connect: async () => {},
+    poll,
+    confirm: async () => {},
+    numberOf: (number) => number,
+    read: (number) => ({ chat: 'k', text: `${number}` }),
+    judge: () => ({ what: 'nothing' }),
+    clock,
+  });
+  await own.start(async () => 'accepted');
+  closing.push(async () => own.stop());
+
+  await clock.advance(10_000);
+
+  expect(polls).toBeGreaterThan(20);
+  expect(polls).toBeLessThanOrEqual(41);
+});

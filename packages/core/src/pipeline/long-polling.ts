@@ -1,10 +1,13 @@
 import { BadInputError } from '../errors.js';
 import type { IncomingMessage, Intake, Lead, Provider } from '../providers/provider.js';
 import { type Clock, systemClock } from '../time/clock.js';
+import { inTime } from './in-time.js';
 import { pause } from './pause.js';
 
 const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 60_000;
+/** An answer of nothing that comes sooner did not wait for anything: the next question is put off until then. */
+const LEAST_EMPTY_MS = 250;
 
 /** What an error of the platform asks for. */
 export interface PollFault {
@@ -36,6 +39,11 @@ export interface LongPollingOptions<Update> {
   readonly numberOf: (update: Update) => number;
   readonly read: (update: Update) => IncomingMessage;
   readonly judge: (error: unknown) => PollFault;
+  /**
+   * A poll or a `connect` that takes longer, in milliseconds, is cut off by its signal and counts as a fault: of a
+   * connection that has silently broken, many clients never hear. Default: none is.
+   */
+  readonly longestPollMs?: number | undefined;
   readonly onConflict?: ((conflict: Conflict) => void) | undefined;
   readonly log?: ((line: string) => void) | undefined;
   readonly clock?: Clock | undefined;
@@ -84,7 +92,7 @@ class Polling<Update> {
   }
 
   async begin(): Promise<void> {
-    await this.#options.connect(this.#over.signal);
+    await this.#within((cut) => this.#options.connect(cut));
     if (!this.#over.signal.aborted) this.#running = this.#loop();
   }
 
@@ -102,16 +110,32 @@ class Polling<Update> {
     while (!signal.aborted) {
       try {
         this.#lead?.assertHeld();
-        const updates = await this.#options.poll(this.#offset, signal);
+        const askedMs = this.#clock.monotonicMs();
+        const updates = await this.#within((cut) => this.#options.poll(this.#offset, cut));
         this.#isConfirmed = true;
         if (await this.#take(updates)) this.#faults = 0;
         else await this.#wait('what came could not be taken in');
+        if (updates.length === 0) await this.#breathe(askedMs);
       } catch (error) {
         // A poll that is cut off when it is over is no fault.
         if (signal.aborted || !this.#isLeading()) return;
         await this.#recover(this.#options.judge(error));
       }
     }
+  }
+
+  /** Runs `act` for no longer than a poll may take. */
+  #within<T>(act: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { longestPollMs, name } = this.#options;
+    const { signal } = this.#over;
+    if (longestPollMs === undefined) return act(signal);
+    return inTime({ clock: this.#clock, limitMs: longestPollMs, who: name, signal }, act);
+  }
+
+  /** Whoever answers at once, and with nothing, is not asked without a pause. */
+  async #breathe(askedMs: number): Promise<void> {
+    const leftMs = LEAST_EMPTY_MS - (this.#clock.monotonicMs() - askedMs);
+    if (leftMs > 0) await pause(this.#clock, leftMs, this.#over.signal);
   }
 
   /** Whether all of them were taken in. The offset stops before the first that was not. */

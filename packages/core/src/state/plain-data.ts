@@ -13,7 +13,7 @@ export function notPlain(value: unknown, path: string, depth = 0): string | unde
       return Number.isFinite(value) ? undefined : `${path} is ${value}`;
     case 'object':
       if (value === null) return undefined;
-      if (depth === DEEPEST) return `${path} is more than ${DEEPEST} deep, or goes in a circle`;
+      if (depth === DEEPEST) return `${path.slice(0, 60)}… is more than ${DEEPEST} deep, or goes in a circle`;
       return Array.isArray(value) ? inArray(value, path, depth + 1) : inObject(value, path, depth + 1);
     default:
       return `${path} is ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`;
