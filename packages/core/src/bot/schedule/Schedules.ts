@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { ConfigError, checkOptionNames, shown } from '../../errors.js';
 import { RESERVED } from '../../pipeline/reserved.js';
 import type { Job } from './Job.js';
@@ -73,6 +74,8 @@ export class Schedules {
   start(): void {
     if (this.#running !== undefined) return;
     const running = { stop: new AbortController(), abort: new AbortController() };
+    // Each schedule listens: that there are many is no leak.
+    setMaxListeners(0, running.stop.signal, running.abort.signal);
     this.#running = running;
     for (const schedule of this.#schedules ?? []) void schedule.serve(running.stop.signal, running.abort.signal);
   }
