@@ -144,6 +144,14 @@ describe('a send', () => {
   const reply = { text: TEXT };
   const context = { key: 'k', fence: 1, signal: new AbortController().signal };
 
+  async function errorOf(apiRoot: string, limitMs?: number): Promise<unknown> {
+    try {
+      return await sender(client(TOKEN, apiRoot, limitMs))('5', reply, context);
+    } catch (error) {
+      return error;
+    }
+  }
+
   async function send(listener: RequestListener, limitMs?: number): Promise<unknown> {
     const server = createServer(listener).listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -152,10 +160,7 @@ describe('a send', () => {
       server.closeAllConnections();
     });
     const { port } = server.address() as AddressInfo;
-    return sender(client(TOKEN, `http://127.0.0.1:${port}`, limitMs))('5', reply, context).then(
-      () => undefined,
-      (error: unknown) => error,
-    );
+    return errorOf(`http://127.0.0.1:${port}`, limitMs);
   }
 
   test('of which nobody knows whether it arrived says so: cut off, unanswered, or answered by a gateway', async () => {
@@ -175,9 +180,7 @@ describe('a send', () => {
     const refused = { ok: false, error_code: 400, description: `Bad Request: unsupported start tag "${TEXT}" at 0` };
     const errors = [
       await send((_, answer) => answer.writeHead(400).end(JSON.stringify(refused))),
-      await Promise.resolve(sender(client(TOKEN, `http://127.0.0.1:${await unusedPort()}`))('5', reply, context)).catch(
-        (error: unknown) => error,
-      ),
+      await errorOf(`http://127.0.0.1:${await unusedPort()}`),
     ];
 
     for (const error of errors) expect(error).toBeInstanceOf(DeliveryError);

@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { checkEventName, Events } from '../coordination/events.js';
 import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
 import type { Coordinator, Inbox, Mailroom } from '../coordination/types.js';
@@ -132,8 +131,6 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
 
   constructor(options: BotOptions<S, U, G>) {
     checkOptions(options);
-    // Each turn that waits listens: that there are many is no leak.
-    setMaxListeners(0, this.#stopping.signal, this.#hurry.signal);
     this.#options = options;
     this.#provider = options.provider;
     this.#clock = options.clock ?? systemClock;
