@@ -56,12 +56,12 @@ export function messageOf(update: Fields, account: string): IncomingMessage | st
   if (!Number.isSafeInteger(number)) return 'update_id: expected a whole number';
   const [name = 'none', value] = Object.entries(update).find(([key]) => key !== 'update_id') ?? [];
   const content = fieldsOf(value);
-  const from = fieldsOf(content.from ?? content.user).id;
+  const from = idOf(fieldsOf(content.from ?? content.user).id);
   return {
     chat: chatOf(content) ?? `alone:${account}:${String(number)}`,
     id: `${account}:${String(number)}`,
     text: textOf(content),
-    from: from === undefined ? undefined : String(from as number),
+    from,
     kind: kindOf(name, content),
     raw: update,
   };
@@ -76,10 +76,15 @@ function kindOf(name: string, content: Fields): string {
 
 function chatOf(content: Fields): string | undefined {
   const message = content.message === undefined ? content : fieldsOf(content.message);
-  const id = fieldsOf(message.chat).id ?? fieldsOf(content.from ?? content.user).id ?? content.user_chat_id;
-  if (typeof id !== 'number' && typeof id !== 'string') return undefined;
+  const id = idOf(fieldsOf(message.chat).id ?? fieldsOf(content.from ?? content.user).id ?? content.user_chat_id);
+  if (id === undefined) return undefined;
   const topic = message.is_topic_message === true ? message.message_thread_id : undefined;
-  return typeof topic === 'number' ? `${id}/${topic}` : String(id);
+  return typeof topic === 'number' ? `${id}/${topic}` : id;
+}
+
+/** A number, as Telegram gives it, as a text. Undefined for what is none. */
+function idOf(id: unknown): string | undefined {
+  return Number.isSafeInteger(id) ? String(id) : undefined;
 }
 
 /** What somebody wrote, chose or asked for; empty where there are no words. */

@@ -172,32 +172,54 @@ test('two replicas: one polls, and the other goes on when it stops', async () =>
 });
 
 describe('the suite for providers', () => {
-  const tests = providerConformance({ name: 'telegram', open: openForSuite });
+  const tests = providerConformance({
+    name: 'telegram',
+    open: openForSuite,
+    secrets: [SECRET, ':test'],
+    webhook: {
+      maxBytes: 1_000_000,
+      body: ([message]) => bodyOf(message!),
+      call: (body) => callWith(SECRET, body),
+      forge: (body) => callWith('another secret', body),
+    },
+  });
 
   test.each(tests)('$title', ({ run }) => run());
 });
 
+const SECRET = 'sesame';
+const names = ['', 'ana', 'ben'];
+
+function bodyOf({ id, chat, text }: { id: string; chat: string; text: string }): string {
+  const from = { id: names.indexOf(chat), type: 'private' };
+  return JSON.stringify({ update_id: Number(id.slice(1)), message: { chat: from, from, text } });
+}
+
+function callWith(secret: string, body: string | Uint8Array<ArrayBuffer>): Request {
+  const headers = { 'x-telegram-bot-api-secret-token': secret };
+  return new Request('http://localhost/', { method: 'POST', headers, body });
+}
+
 /** Telegram's chats and updates have numbers: the names of the suite are translated. */
 async function openForSuite(): Promise<OpenProvider> {
   const fake = await FakeTelegram.start();
-  const inner = telegram({ token: fake.token, apiRoot: fake.apiRoot, webhook: { secretToken: 'sesame' } });
-  const names = ['', 'ana', 'ben'];
+  const inner = telegram({ token: fake.token, apiRoot: fake.apiRoot, webhook: { secretToken: SECRET } });
+  const named = (take: Intake): Intake => {
+    return (message) => take({ ...message, chat: names[+message.chat]!, id: message.id!.replace('100:', 'm') });
+  };
   let intake: Intake = () => Promise.reject(new Error('not started'));
   const provider: Provider = {
     name: inner.name,
     start: (take) => {
-      intake = (message) => take({ ...message, chat: names[+message.chat]!, id: message.id!.replace('100:', 'm') });
-      return inner.start(intake);
+      intake = take;
+      return inner.start(named(take));
     },
     stop: () => inner.stop(),
     send: (chat, reply, context) => inner.send(String(names.indexOf(chat)), reply, context),
+    webhook: (request, take) => inner.webhook!(request, named(take)),
   };
-  const deliver = async ({ id, chat, text }: { id: string; chat: string; text: string }): Promise<boolean> => {
-    const from = { id: names.indexOf(chat), type: 'private' };
-    const body = JSON.stringify({ update_id: Number(id.slice(1)), message: { chat: from, from, text } });
-    const headers = { 'x-telegram-bot-api-secret-token': 'sesame' };
-    return (await inner.webhook!(new Request('http://localhost/', { method: 'POST', headers, body }), intake)).ok;
-  };
+  const deliver = async (message: { id: string; chat: string; text: string }): Promise<boolean> =>
+    (await provider.webhook!(callWith(SECRET, bodyOf(message)), intake)).ok;
   const sent = () =>
     fake.calls
       .filter(({ status }) => status === 200)

@@ -106,3 +106,28 @@ test('an exclusive provider that is slow to connect is closed when its replica l
   expect(most).toBe(1);
   expect(connections).toBe(0);
 });
+
+test('many chats and schedules that wait at the same time are no leak to Node', async () => {
+  const warned: string[] = [];
+  const hear = (warning: Error) => warned.push(warning.name);
+  process.on('warning', hear);
+  const { clock, coordinator } = lab();
+  const provider = new FakeProvider();
+  const bot = new Bot({ provider, coordinator, clock, overlap: 'collect', log: () => {} });
+  for (let n = 0; n < 30; n++) bot.schedule({ everyMs: 60_000 }, `s${n}`, () => {});
+  let handled = 0;
+  bot.use(() => {
+    handled++;
+  });
+  await clock.run(async () => {
+    await bot.start();
+    await Promise.all(Array.from({ length: 30 }, (_, n) => provider.receive({ chat: `c${n}`, text: 'hi' })));
+    await clock.sleep(5_000);
+    await bot.stop();
+  });
+  await new Promise(setImmediate);
+  process.off('warning', hear);
+
+  expect(handled).toBe(30);
+  expect(warned).toEqual([]);
+});

@@ -257,3 +257,21 @@ test('a store given alone, as before, and in state are the same', async () => {
 
   expect(saved).toEqual(['k', 'k']);
 });
+
+test('a schema that gives no object fails the message that would save it, and the chat goes on', async () => {
+  const schema = {
+    '~standard': { version: 1, vendor: 'own', validate: (value: object) => ({ value: 'n' in value ? 5 : {} }) },
+  } as unknown as StandardSchema<{ n?: number }>;
+  const { bot, provider, errors } = make({ schema });
+  bot.when('bad', (ctx) => {
+    ctx.state.n = 1;
+  });
+  bot.when('good', (ctx) => ctx.reply('fine'));
+  await bot.start();
+
+  await provider.receive({ chat: 'ana', text: 'bad' });
+  await provider.receive({ chat: 'ana', text: 'good' });
+  await provider.hasSent(1);
+
+  expect(errors[0]).toMatchObject({ code: 'invalid-state', issues: [{ message: expect.stringContaining('object') }] });
+});

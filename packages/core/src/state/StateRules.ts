@@ -72,7 +72,10 @@ export class StateRules {
     const { schema } = this.#shape;
     if (schema === undefined) return data as Data;
     const result: SchemaResult<object> = await schema['~standard'].validate(data);
-    if (result.issues === undefined) return result.value as Data;
+    if (result.issues === undefined) {
+      if (typeof result.value === 'object' && result.value !== null) return result.value as Data;
+      throw new InvalidStateError(this.#scope, when, [{ message: 'expected the schema to give an object', path: [] }]);
+    }
     throw new InvalidStateError(this.#scope, when, result.issues.map(plainIssue));
   }
 }

@@ -11,6 +11,8 @@ import type { Times } from './times.js';
 
 /** A wait is cut into pieces, so that a wall clock that jumps, or a host that slept, is noticed. */
 const LONGEST_LOOK_MS = 30_000;
+/** So long a job may take to heed its signal. */
+const LINGERING_MS = 1_000;
 const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 30_000;
 
@@ -163,6 +165,18 @@ export class Schedule {
     leadership.assertHeld();
   }
 
+  /** A job that heeds its signal ends soon, and nothing is to be said of it. */
+  async #tellOfLingering(): Promise<void> {
+    const lingering = this.#lingering;
+    const over = new AbortController();
+    void lingering?.then(() => over.abort());
+    await pause(this.#setup.clock, LINGERING_MS, over.signal);
+    if (over.signal.aborted) return;
+    this.#setup.tell(
+      `schedule ${this.#plan.name}: its job goes on though its time is over. Until it ends, this replica runs the schedule no more, and leaves it to others; once none is left, it stands still. Pass job.signal on to what takes long.`,
+    );
+  }
+
   /** Rejects when the job takes longer than it may. */
   #limited(running: Promise<unknown>, ending: AbortController): Promise<unknown> {
     const { clock } = this.#setup;
@@ -176,6 +190,7 @@ export class Schedule {
         });
         ending.abort(error);
         reject(error);
+        void this.#tellOfLingering();
       });
       running.then(resolve, reject).finally(() => clock.clearTimer(timer));
     });

@@ -44,7 +44,8 @@ interface Entry {
 export class Schedules {
   readonly #entries = new Map<string, Entry>();
   #schedules: Schedule[] | undefined;
-  #running: { stop: AbortController; abort: AbortController } | undefined;
+  /** Two for each schedule: many listeners on one signal are a leak to Node. */
+  #running: readonly { stop: AbortController; abort: AbortController }[] | undefined;
 
   /** @throws ConfigError naming what cannot work */
   add(when: When, name: string, options: ScheduleOptions, run: (job: Job) => unknown): void {
@@ -72,15 +73,19 @@ export class Schedules {
   /** Begins to campaign. */
   start(): void {
     if (this.#running !== undefined) return;
-    const running = { stop: new AbortController(), abort: new AbortController() };
-    this.#running = running;
-    for (const schedule of this.#schedules ?? []) void schedule.serve(running.stop.signal, running.abort.signal);
+    this.#running = (this.#schedules ?? []).map((schedule) => {
+      const running = { stop: new AbortController(), abort: new AbortController() };
+      void schedule.serve(running.stop.signal, running.abort.signal);
+      return running;
+    });
   }
 
   /** Nothing new begins. What runs goes on to its end, unless `reason` says why it may not. */
   stop(reason?: Error): void {
-    this.#running?.stop.abort();
-    if (reason !== undefined) this.#running?.abort.abort(reason);
+    for (const { stop, abort } of this.#running ?? []) {
+      stop.abort();
+      if (reason !== undefined) abort.abort(reason);
+    }
     this.#running = undefined;
   }
 }

@@ -158,6 +158,7 @@ describe('bot.schedule', () => {
     });
 
     expect(elections).toBe(1);
+    expect(lab.log.filter((line) => line.includes('goes on though its time is over'))).toHaveLength(1);
   });
 
   test('a state store that fails holds a schedule up for no longer than it fails, and nothing is run twice', async () => {
