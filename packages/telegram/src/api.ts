@@ -104,7 +104,10 @@ function unanswered(what: string, error: unknown, timeoutMs: number | undefined)
       retryAfterMs: UNREACHABLE_PAUSE_MS,
     });
   }
-  const why = timeoutMs === undefined ? `the call broke off (${String(code ?? 'closed')})` : `no answer in ${timeoutMs} ms`;
+  const why =
+    timeoutMs === undefined
+      ? `the call broke off (${typeof code === 'string' ? code : 'closed'})`
+      : `no answer in ${timeoutMs} ms`;
   return unknown(`Telegram: ${what}: ${why}`);
 }
 

@@ -32,7 +32,10 @@ export async function download(
   });
   const { file_path: path, file_size: size } = (found ?? {}) as { file_path?: unknown; file_size?: unknown };
   if (typeof path !== 'string' || path.startsWith('/') || path.split('/').includes('..')) {
-    throw new TelegramError('other', 'the file has no path to fetch. A local Bot API server keeps files on its own disk.');
+    throw new TelegramError(
+      'other',
+      'the file has no path to fetch. A local Bot API server keeps files on its own disk.',
+    );
   }
   if (typeof size === 'number' && size > maxBytes) throw tooBig(maxBytes);
   const address = `${root}/${path.split('/').map(encodeURIComponent).join('/')}`;

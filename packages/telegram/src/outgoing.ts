@@ -88,7 +88,10 @@ interface Address {
 function contentOf({ to, into }: Address, reply: TelegramReply, kind: (typeof CONTENTS)[number] | undefined): ApiCall {
   const { text } = reply;
   const markup = reply.buttons === undefined ? {} : { reply_markup: { inline_keyboard: rowsOf(reply.buttons) } };
-  const around = { ...(reply.replyTo === undefined ? {} : { reply_parameters: { message_id: reply.replyTo } }), ...markup };
+  const around = {
+    ...(reply.replyTo === undefined ? {} : { reply_parameters: { message_id: reply.replyTo } }),
+    ...markup,
+  };
   switch (kind) {
     case undefined:
       return { method: 'sendMessage', payload: { ...into, text, ...around } };
@@ -97,7 +100,8 @@ function contentOf({ to, into }: Address, reply: TelegramReply, kind: (typeof CO
     case 'remove':
       return { method: 'deleteMessage', payload: { ...to, message_id: reply.remove } };
     case 'edit':
-      if (text === '') return { method: 'editMessageReplyMarkup', payload: { ...to, message_id: reply.edit, ...markup } };
+      if (text === '')
+        return { method: 'editMessageReplyMarkup', payload: { ...to, message_id: reply.edit, ...markup } };
       return { method: 'editMessageText', payload: { ...to, message_id: reply.edit, text, ...markup } };
     case 'reaction': {
       const { to: message, emoji } = reply.reaction ?? { to: 0, emoji: '' };
@@ -152,7 +156,8 @@ function rowsOf(buttons: unknown): Fields[][] {
 
 function buttonOf(button: Fields): Fields {
   const { id, title, url } = button ?? {};
-  if (typeof title !== 'string' || title === '') throw invalid('a button has no title. Give { id, title } or { title, url }');
+  if (typeof title !== 'string' || title === '')
+    throw invalid('a button has no title. Give { id, title } or { title, url }');
   if (typeof url === 'string') return { text: title, url };
   const bytes = typeof id === 'string' ? Buffer.byteLength(id) : 0;
   if (bytes < 1 || bytes > LONGEST_ID_BYTES) {

@@ -57,7 +57,7 @@ function bodyOf({ payload, file }: ApiCall, movedTo: number | undefined): object
   if (file === undefined) return to;
   const form = new FormData();
   for (const [name, value] of Object.entries(to)) {
-    if (value !== undefined) form.set(name, typeof value === 'object' ? JSON.stringify(value) : String(value));
+    if (value !== undefined) form.set(name, typeof value === 'string' ? value : JSON.stringify(value));
   }
   form.set(file.member, file.blob, file.name);
   return form;

@@ -19,7 +19,11 @@ export interface Telegram extends Provider {
    *
    * @throws as `download`
    */
-  call(method: string, payload?: Readonly<Record<string, unknown>>, options?: { signal?: AbortSignal }): Promise<unknown>;
+  call(
+    method: string,
+    payload?: Readonly<Record<string, unknown>>,
+    options?: { signal?: AbortSignal },
+  ): Promise<unknown>;
 }
 
 /**
