@@ -20,6 +20,9 @@ export class Replica {
   /** Where it takes webhooks, if it does. */
   port: number | undefined;
 
+  /** How many replies it knows not to have been surely sent. */
+  unknown = 0;
+
   constructor(told: object, onElected: (replica: Replica) => void) {
     const env = { ...process.env, NODE_NO_WARNINGS: '1' };
     this.process = fork(REPLICA, [JSON.stringify(told)], {
@@ -34,10 +37,11 @@ export class Replica {
       });
     });
     this.started = new Promise((resolve, reject) => {
-      this.process.on('message', (told: { started?: true; elected?: true; port?: number }) => {
+      this.process.on('message', (told: { started?: true; elected?: true; unknown?: true; port?: number }) => {
         this.port = told.port ?? this.port;
         if (told.started) resolve();
         if (told.elected) onElected(this);
+        if (told.unknown) this.unknown += 1;
       });
       void this.gone.then((how) => reject(new Error(`A replica ended with ${how} before it had started.`)));
     });
@@ -56,6 +60,8 @@ export class Fleet implements AsyncDisposable {
   readonly replicas: Replica[] = [];
   /** The replicas that were elected to poll, in order. */
   readonly elected: Replica[] = [];
+  /** What all replicas keep to together, of a `Bot`. */
+  rates: object | undefined;
   readonly #framework: Framework;
   readonly #backend: OpenBackend;
   readonly #balancer: Balancer | undefined;
@@ -107,6 +113,7 @@ export class Fleet implements AsyncDisposable {
       leaseMs: this.leaseMs,
       apiRoot,
       token,
+      ...(this.rates === undefined ? {} : { rates: this.rates }),
       ...(this.#balancer === undefined ? {} : { secretToken: SECRET }),
     };
     const replica = new Replica(told, (elected) => this.elected.push(elected));

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { nodeListener } from '@botmesh/core/spi';
 import { openBackend } from './open-backend.mjs';
 
-const { framework, backend, replicaId, leaseMs, apiRoot, token, secretToken } = JSON.parse(process.argv[2]);
+const { framework, backend, replicaId, leaseMs, apiRoot, token, secretToken, rates } = JSON.parse(process.argv[2]);
 const { coordinator, store } = await openBackend(backend, { replicaId, leaseMs });
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -24,7 +24,9 @@ async function make() {
     const { Bot } = await import('@botmesh/core');
     const { telegram } = await import('@botmesh/telegram');
     const provider = telegram({ token, apiRoot, log: () => {}, ...receiving });
-    const bot = new Bot({ ...options, provider, state: store });
+    const paced = rates === undefined ? {} : { rates, onUnknownSend: 'resend' };
+    const bot = new Bot({ ...options, ...paced, provider, state: store });
+    bot.on('unknownSend', () => process.send?.({ unknown: true }));
     bot.use((ctx) => {
       ctx.state.seen ??= [];
       return answer({ session: ctx.state, reply: (text) => ctx.reply(text) }, ctx.message.text);

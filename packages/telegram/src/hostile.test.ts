@@ -144,15 +144,15 @@ describe('a send', () => {
   const reply = { text: TEXT };
   const context = { key: 'k', fence: 1, signal: new AbortController().signal };
 
-  async function errorOf(apiRoot: string, limitMs?: number): Promise<unknown> {
+  async function errorOf(apiRoot: string, timeoutMs = 5_000): Promise<unknown> {
     try {
-      return await sender(client(TOKEN, apiRoot, limitMs))('5', reply, context);
+      return await sender(client(TOKEN, apiRoot), { timeoutMs, onSent: () => {} })('5', reply, context);
     } catch (error) {
       return error;
     }
   }
 
-  async function send(listener: RequestListener, limitMs?: number): Promise<unknown> {
+  async function send(listener: RequestListener, timeoutMs?: number): Promise<unknown> {
     const server = createServer(listener).listen(0, '127.0.0.1');
     await once(server, 'listening');
     closing.push(() => {
@@ -160,7 +160,7 @@ describe('a send', () => {
       server.closeAllConnections();
     });
     const { port } = server.address() as AddressInfo;
-    return errorOf(`http://127.0.0.1:${port}`, limitMs);
+    return errorOf(`http://127.0.0.1:${port}`, timeoutMs);
   }
 
   test('of which nobody knows whether it arrived says so: cut off, unanswered, or answered by a gateway', async () => {

@@ -1,4 +1,6 @@
 import type { IncomingMessage } from '@botmesh/core/spi';
+import { chatName } from './chat-name.js';
+import { kindOf } from './kinds.js';
 
 /** An update as the Bot API sends it: a number, and one more member, which names its kind. */
 export interface Update {
@@ -9,82 +11,50 @@ export interface Update {
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * What each kind of update is called in `ctx.message.kind`. Those that are not here come as `unknown`, with the whole update
- * in `raw`.
- */
-const KINDS: Readonly<Record<string, string>> = {
-  message: 'message',
-  channel_post: 'message',
-  business_message: 'message',
-  guest_message: 'message',
-  edited_message: 'edit',
-  edited_channel_post: 'edit',
-  edited_business_message: 'edit',
-  deleted_business_messages: 'delete',
-  business_connection: 'connection',
-  callback_query: 'callback',
-  message_reaction: 'reaction',
-  message_reaction_count: 'reaction-count',
-  inline_query: 'inline',
-  chosen_inline_result: 'inline-result',
-  shipping_query: 'shipping',
-  pre_checkout_query: 'checkout',
-  purchased_paid_media: 'purchase',
-  poll: 'poll',
-  poll_answer: 'poll-answer',
-  my_chat_member: 'membership',
-  chat_member: 'member',
-  chat_join_request: 'join-request',
-  chat_boost: 'boost',
-  removed_chat_boost: 'boost-removed',
-};
-
-/** What a message is that nobody wrote. */
-const SERVICE: Readonly<Record<string, string>> = {
-  new_chat_members: 'join',
-  left_chat_member: 'leave',
-  migrate_to_chat_id: 'migrated',
-  migrate_from_chat_id: 'migrated',
-};
-
-/**
- * An update as a message of its chat; a topic of a forum is a chat of its own, `<chat>/<topic>`. What has no chat belongs to
- * the person, what has neither stands alone. Or what is wrong with it.
+ * An update as a message of its chat; a topic of a forum is a chat of its own, and so is what comes through a business account.
+ * What has no chat belongs to the person, what has neither stands alone. Or what is wrong with it.
  */
 export function messageOf(update: Fields, account: string): IncomingMessage | string {
   const number = update.update_id;
   if (!Number.isSafeInteger(number)) return 'update_id: expected a whole number';
   const [name = 'none', value] = Object.entries(update).find(([key]) => key !== 'update_id') ?? [];
   const content = fieldsOf(value);
-  const from = idOf(fieldsOf(content.from ?? content.user).id);
+  const from = fieldsOf(content.from ?? content.user).id;
   return {
     chat: chatOf(content) ?? `alone:${account}:${String(number)}`,
     id: `${account}:${String(number)}`,
     text: textOf(content),
-    from,
+    from: isId(from) ? String(from) : undefined,
     kind: kindOf(name, content),
     raw: update,
   };
 }
 
-function kindOf(name: string, content: Fields): string {
-  const kind = Object.hasOwn(KINDS, name) ? KINDS[name]! : 'unknown';
-  if (kind !== 'message') return kind;
-  const service = Object.keys(SERVICE).find((field) => content[field] !== undefined);
-  return service === undefined ? kind : SERVICE[service]!;
+/** A group that became a supergroup, and what it is called now. Telegram says so in both of them. */
+export interface Migration {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** What a message of the kind `migrated` tells. Undefined for others. */
+export function migrationOf({ kind, chat, raw }: IncomingMessage): Migration | undefined {
+  if (kind !== 'migrated') return undefined;
+  const { message, channel_post: post } = fieldsOf(raw);
+  const { migrate_to_chat_id: to, migrate_from_chat_id: from } = fieldsOf(message ?? post);
+  if (isId(to)) return { from: chat, to: String(to) };
+  return isId(from) ? { from: String(from), to: chat } : undefined;
 }
 
 function chatOf(content: Fields): string | undefined {
   const message = content.message === undefined ? content : fieldsOf(content.message);
-  const id = idOf(fieldsOf(message.chat).id ?? fieldsOf(content.from ?? content.user).id ?? content.user_chat_id);
-  if (id === undefined) return undefined;
-  const topic = message.is_topic_message === true ? message.message_thread_id : undefined;
-  return typeof topic === 'number' ? `${id}/${topic}` : id;
-}
-
-/** A number, as Telegram gives it, as a text. Undefined for what is none. */
-function idOf(id: unknown): string | undefined {
-  return Number.isSafeInteger(id) ? String(id) : undefined;
+  const id = fieldsOf(message.chat).id ?? fieldsOf(content.from ?? content.user).id ?? content.user_chat_id;
+  if (!isId(id)) return undefined;
+  const { message_thread_id: topic, business_connection_id: business } = message;
+  return chatName({
+    id,
+    topic: message.is_topic_message === true && typeof topic === 'number' ? topic : undefined,
+    business: typeof business === 'string' && business !== '' ? business : undefined,
+  });
 }
 
 /** What somebody wrote, chose or asked for; empty where there are no words. */
@@ -97,6 +67,10 @@ function textOf(content: Fields): string {
     .map((each) => fieldsOf(each).emoji)
     .filter((emoji) => typeof emoji === 'string')
     .join('');
+}
+
+function isId(value: unknown): value is number | string {
+  return typeof value === 'number' || (typeof value === 'string' && value !== '');
 }
 
 function fieldsOf(value: unknown): Fields {

@@ -1,13 +1,16 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Bot, type Context } from '@botmesh/core';
-import type { Intake, Provider } from '@botmesh/core/spi';
+import type { IncomingMessage, Intake, Provider } from '@botmesh/core/spi';
 import { MemoryCoordinator, MemoryMesh, type OpenProvider, providerConformance } from '@botmesh/core/testing';
+import type { Update } from '@grammyjs/types';
 import { afterEach, describe, expect, test } from 'vitest';
-import { telegram } from './index.js';
+import { recordings, updatesIn } from '../testing/recorded.js';
+import { migrationOf, type Sent, type TelegramError, telegram } from './index.js';
+import { KINDS, type TelegramKind } from './kinds.js';
+import { callOf } from './outgoing.js';
 import { messageOf } from './receive.js';
-import { callOf } from './send.js';
 import { FakeTelegram } from './testing.js';
 
 const closing: (() => unknown)[] = [];
@@ -29,29 +32,47 @@ async function start(teach: (bot: Bot) => unknown, mesh = new MemoryMesh(), give
   return { fake, bot, log };
 }
 
-const FIXTURES = fileURLToPath(new URL('../../../../shared/fixtures/telegram', import.meta.url));
+const context = { signal: new AbortController().signal, fence: 1, key: 'k' };
 
-/** Every update in a recording, however deep. */
-function updatesIn(value: unknown): Record<string, unknown>[] {
-  if (typeof value !== 'object' || value === null) return [];
-  if ('update_id' in value) return [value as Record<string, unknown>];
-  return Object.values(value).flatMap(updatesIn);
-}
+/** What each recording is. Some hold no update, as their makers never filled them in. */
+const RECORDED: Readonly<Record<string, readonly string[]>> = {
+  'chat-replay.json': ['message', 'message'],
+  'types-callback_query.json': [],
+  'types-channel_post.json': [],
+  'types-edited_message.json': ['edit'],
+  'types-forwarded_message.json': ['message'],
+  'types-inline_query.json': [],
+  'types-message.json': ['message'],
+  'types-message_with_contact.json': [],
+  'types-message_with_entities.json': [],
+  'types-message_with_location.json': ['message'],
+  'types-message_with_migrate_to_chat_id.json': [],
+  'types-message_with_new_chat_members.json': [],
+  'types-message_with_photo.json': ['message'],
+  'types-message_with_sticker.json': ['message'],
+  'types-message_with_voice.json': ['message'],
+  'types-pre_checkout_query.json': ['checkout'],
+  'types-reply_message.json': ['message'],
+};
+
+// Does not compile when the Bot API has a kind of update that is not here.
+const ALL: Readonly<Record<Exclude<keyof Update, 'update_id'>, TelegramKind>> = KINDS;
 
 describe('what comes', () => {
-  test.skipIf(!existsSync(FIXTURES))(
-    `every recorded update is a message of a kind (recordings in ${FIXTURES}; where they are missing this is skipped)`,
-    () => {
-      const files = readdirSync(FIXTURES).filter((name) => name.endsWith('.json'));
-      const updates = files.flatMap((name) => updatesIn(JSON.parse(readFileSync(join(FIXTURES, name), 'utf8'))));
+  test('each kind of update that the Bot API has is known', () => {
+    for (const [name, kind] of Object.entries(ALL)) {
+      expect(messageOf({ update_id: 1, [name]: {} }, '9')).toMatchObject({ kind });
+    }
+  });
 
-      const messages = updates.map((update) => messageOf(update, '100'));
+  test.each(recordings())('$file: every recorded update is a message of a known kind', ({ file, content }) => {
+    const updates = updatesIn(content);
+    const messages = updates.map((update) => messageOf(update, '100'));
+    const kinds = messages.map((message) => (typeof message === 'string' ? message : message.kind));
 
-      expect(updates.length).toBeGreaterThan(3);
-      expect(messages.filter((message) => typeof message === 'string')).toEqual([]);
-      expect(messages.map((message) => (message as { kind: string }).kind)).not.toContain('unknown');
-    },
-  );
+    expect({ file, kinds }).toEqual({ file, kinds: RECORDED[file] });
+    expect(messages.map((message) => (message as { raw: unknown }).raw)).toEqual(updates);
+  });
 
   test('kinds, topics, people without a chat, and what nobody knows', () => {
     const chat = { id: -100, type: 'supergroup' };
@@ -85,13 +106,151 @@ describe('what comes', () => {
     );
     expect(of({ inline_query: { from: { id: 5 }, query: 'q' } })).toEqual(['5', 'inline', 'q', '5']);
     expect(of({ poll: { id: 'p' } })).toEqual(['alone:9:7', 'poll', '', undefined]);
+    expect(of({ business_message: { chat: { id: 5 }, business_connection_id: 'c', text: 'a' } })[0]).toBe(
+      'business:c:5',
+    );
+    expect(of({ message: { chat, pinned_message: {} } })[1]).toBe('service');
     expect(of({ of_tomorrow: 5 })).toEqual(['alone:9:7', 'unknown', '', undefined]);
     expect(of({})).toEqual(['alone:9:7', 'unknown', '', undefined]);
     for (const bad of [{}, { update_id: 'x' }, { update_id: 1.5 }]) expect(messageOf(bad, '9')).toMatch(/update_id/);
   });
 });
 
+test('what a group became is told by both of its names', () => {
+  const of = (content: object) => migrationOf(messageOf({ update_id: 1, message: content }, '9') as IncomingMessage);
+
+  expect(of({ chat: { id: -5 }, migrate_to_chat_id: -1005 })).toEqual({ from: '-5', to: '-1005' });
+  expect(of({ chat: { id: -1005 }, migrate_from_chat_id: -5 })).toEqual({ from: '-5', to: '-1005' });
+  expect(of({ chat: { id: -5 }, text: 'a' })).toBeUndefined();
+});
+
 describe('what goes', () => {
+  test('what cannot be sent is refused by its member, before it leaves', () => {
+    const refused = (reply: object, chat = '5') => {
+      try {
+        return callOf(chat, { text: 'secret words', ...reply });
+      } catch (error) {
+        const { reason, message } = error as TelegramError;
+        expect(message).not.toContain('secret words');
+        return `${reason} ${message}`;
+      }
+    };
+
+    expect(refused({}, 'alone:9:7')).toMatch(/^invalid .*cannot be written to/);
+    expect(refused({ photo: 'a', video: 'b' })).toMatch(/photo and video/);
+    expect(refused({ photo: {} })).toMatch(/photo needs an id, a link or data/);
+    expect(refused({ photo: { id: 'a', link: 'b' } })).toMatch(/photo needs/);
+    expect(refused({ sticker: 'a' })).toMatch(/sticker has no caption/);
+    expect(refused({ buttons: [{ id: 'é'.repeat(33), title: 'x' }] })).toMatch(/66 bytes/);
+    expect(refused({ buttons: [{ id: 'x' }] })).toMatch(/no title/);
+  });
+
+  test('business chats, one row of buttons, answers to a message, reactions and edits of buttons', () => {
+    expect(callOf('business:c:5', { text: 'a' }).payload).toEqual({
+      business_connection_id: 'c',
+      chat_id: 5,
+      text: 'a',
+    });
+    expect(callOf('5', { text: 'a', replyTo: 3, buttons: [{ id: 'y', title: 'x' }] }).payload).toEqual({
+      chat_id: 5,
+      text: 'a',
+      reply_parameters: { message_id: 3 },
+      reply_markup: { inline_keyboard: [[{ text: 'x', callback_data: 'y' }]] },
+    });
+    expect(callOf('5', { text: '', reaction: { to: 3, emoji: '👍' } })).toEqual({
+      method: 'setMessageReaction',
+      payload: { chat_id: 5, message_id: 3, reaction: [{ type: 'emoji', emoji: '👍' }] },
+    });
+    expect(callOf('5', { text: '', edit: 3, buttons: [] }).method).toBe('editMessageReplyMarkup');
+  });
+
+  test('bytes are uploaded, numbers of messages told, files fetched by id, and too long ones refused', async () => {
+    await using fake = await FakeTelegram.start();
+    const sent: unknown[] = [];
+    const onSent = (each: Sent) => sent.push(each);
+    const provider = telegram({ token: fake.token, apiRoot: fake.apiRoot, onSent });
+    const data = new Uint8Array([1, 2, 3]);
+
+    await provider.send('5', { text: 'c', document: { data, filename: 'a.bin' } }, context);
+
+    expect(fake.calls.map(({ method, payload }) => [method, payload])).toEqual([
+      ['sendDocument', { chat_id: '5', caption: 'c', document: 'a.bin' }],
+    ]);
+    expect(sent).toEqual([{ chat: '5', id: 1, key: 'k' }]);
+    const [id] = fake.files.keys();
+    expect(await provider.download(id!)).toEqual({ data: Buffer.from(data), filename: 'a.bin' });
+    await expect(provider.download(id!, { maxBytes: 2 })).rejects.toMatchObject({ reason: 'too-big' });
+    await expect(provider.download('none')).rejects.toMatchObject({ reason: 'not-found' });
+  });
+
+  test('a call without an answer is unknown, one that never left is not, and neither says the token', async () => {
+    const silent = createServer((_request, response) => void response.destroy());
+    await once(silent.listen(0, '127.0.0.1'), 'listening');
+    const apiRoot = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const provider = telegram({ token: '100:test', apiRoot });
+    const failure = async () =>
+      String(await Promise.resolve(provider.send('5', { text: 'a' }, context)).catch((e) => e));
+
+    const unknown = await failure();
+    silent.close();
+    await once(silent, 'close');
+    const unreachable = await failure();
+
+    expect(unknown).toMatch(/^DeliveryUnknownError: /);
+    expect(unreachable).toMatch(/could not be reached \(ECONNREFUSED\)/);
+    expect(unknown + unreachable).not.toContain(':test');
+  });
+
+  test('errors have a reason, and nothing that Telegram quotes', async () => {
+    await using fake = await FakeTelegram.start();
+    const provider = telegram({ token: fake.token, apiRoot: fake.apiRoot });
+    const failure = async (status: number, description: string) => {
+      fake.refuse(status, description);
+      return Promise.resolve(provider.send('5', { text: 'a' }, context)).catch((error: unknown) => error);
+    };
+
+    expect(await failure(403, 'Forbidden: bot was blocked by the user')).toMatchObject({
+      reason: 'blocked',
+      status: 403,
+    });
+    expect(await failure(400, 'Bad Request: chat not found')).toMatchObject({ reason: 'not-found' });
+    expect(await failure(401, 'Unauthorized')).toMatchObject({ reason: 'token' });
+    expect(await failure(500, 'Internal Server Error')).toMatchObject({ code: 'delivery-unknown' });
+    const quoting = await failure(
+      400,
+      `Bad Request: can't parse entities: Unsupported start tag "secret" at byte offset 0`,
+    );
+    expect(quoting).toMatchObject({ reason: 'invalid' });
+    expect(String(quoting)).not.toContain('secret');
+  });
+
+  test('what is so already is done: an edit that changes nothing, a message that is gone, an answer too late', async () => {
+    await using fake = await FakeTelegram.start();
+    const provider = telegram({ token: fake.token, apiRoot: fake.apiRoot });
+
+    fake.refuse(400, 'Bad Request: message is not modified: specified new message content is the same');
+    await provider.send('5', { text: 'a', edit: 3 }, context);
+    fake.refuse(400, 'Bad Request: message to delete not found');
+    await provider.send('5', { text: '', remove: 3 }, context);
+    fake.refuse(400, 'Bad Request: query is too old and response timeout expired or query ID is invalid');
+    await provider.send('5', { text: 'a', answer: 'q' }, context);
+
+    expect(fake.calls.map(({ status }) => status)).toEqual([400, 400, 400]);
+  });
+
+  test('a button that is pressed stops waiting once its callback is taken in', async () => {
+    const { fake } = await start((bot) =>
+      bot.when({ kind: 'callback' }, (ctx) => ctx.reply(`pressed ${ctx.message.text}`)),
+    );
+
+    const { callback_query: query } = fake.press(1, 'yes') as unknown as { callback_query: { id: string } };
+    await fake.until('both are out', () => fake.calls.length === 2);
+
+    const answers = fake.calls.filter(({ method }) => method === 'answerCallbackQuery');
+    expect(answers.map(({ payload }) => payload)).toEqual([{ callback_query_id: query.id }]);
+    expect(fake.textsTo(1)).toEqual(['pressed yes']);
+  });
+
   test('texts, topics, buttons, files, edits, removals, typing and answers are calls of the Bot API', () => {
     expect(callOf('5', { text: 'a' })).toEqual({ method: 'sendMessage', payload: { chat_id: 5, text: 'a' } });
     expect(callOf('-100/4', { text: 'a' }).payload).toEqual({ chat_id: -100, message_thread_id: 4, text: 'a' });
@@ -100,8 +259,8 @@ describe('what goes', () => {
         text: 'a',
         buttons: [
           [
-            { text: 'x', data: 'y' },
-            { text: 'z', url: 'https://x.y' },
+            { id: 'y', title: 'x' },
+            { title: 'z', url: 'https://x.y' },
           ],
         ],
       }).payload.reply_markup,

@@ -1,61 +1,81 @@
-import {
-  BadInputError,
-  ConfigError,
-  type Conflict,
-  checkOptionNames,
-  jsonWebhook,
-  longPolling,
-  type PollFault,
-  type Provider,
-} from '@botmesh/core/spi';
-import { ApiError, client } from './api.js';
+import { BadInputError, jsonWebhook, longPolling, type PollFault, type Provider } from '@botmesh/core/spi';
+import { answerCallbacks } from './answer-callbacks.js';
+import { ApiError, type Call, client, deliveryErrorOf } from './api.js';
+import { type Downloaded, type DownloadOptions, download } from './download.js';
+import { checkOptions, type TelegramOptions } from './options.js';
 import { messageOf, type Update } from './receive.js';
-import { sender } from './send.js';
+import { type Sent, sender } from './send.js';
 
-export interface TelegramOptions {
-  /** From BotFather. */
-  token: string;
-  /** Take updates by webhook, and do not poll: the `secret_token` that you gave to `setWebhook`, and the path to answer. */
-  webhook?: { secretToken: string; path?: string };
-  /** The kinds of updates to poll for. Default: what Telegram gives by itself. */
-  allowedUpdates?: readonly string[];
-  /** How long a poll waits, in seconds. Keep it below two thirds of the lease. Default 8. */
-  pollSeconds?: number;
-  /** Hears when somebody outside the mesh polls with the same token, or has set a webhook. It is logged, too. */
-  onConflict?: (conflict: Conflict) => void;
-  /** A Bot API server of your own. Default `https://api.telegram.org`. */
-  apiRoot?: string;
-  /** Where trouble with polls is told. Default `console.warn`. */
-  log?: (line: string) => void;
+/** The provider, and what can be done at Telegram besides replying. */
+export interface Telegram extends Provider {
+  /**
+   * Fetches a file that a message names, by its `file_id`.
+   *
+   * @throws TelegramError, RateLimitedError, DeliveryUnknownError as a reply does; `too-big` above `maxBytes`
+   */
+  download(fileId: string, options?: DownloadOptions): Promise<Downloaded>;
+  /**
+   * Any method of the Bot API, at once: not paced, not on record and not repeated, as replies are.
+   *
+   * @throws as `download`
+   */
+  call(
+    method: string,
+    payload?: Readonly<Record<string, unknown>>,
+    options?: { signal?: AbortSignal },
+  ): Promise<unknown>;
 }
-
-const NAMES: { readonly [Name in keyof Required<TelegramOptions>]: true } = {
-  token: true,
-  webhook: true,
-  allowedUpdates: true,
-  pollSeconds: true,
-  onConflict: true,
-  apiRoot: true,
-  log: true,
-};
 
 /**
  * Telegram, by long polling on one replica or by webhook on all. An update is confirmed only when it is taken in. Replies
  * may have what `TelegramReply` has.
  *
- * @throws ConfigError for options that cannot work
+ * The Bot API takes no idempotency key: a reply whose call got no answer may have been sent. It is counted as unknown, and
+ * `onUnknownSend` of the Bot decides.
+ *
+ * @throws ConfigError naming the option that cannot work
  */
-export function telegram(options: TelegramOptions): Provider {
+export function telegram(options: TelegramOptions): Telegram {
   checkOptions(options);
-  const { token, webhook, apiRoot = 'https://api.telegram.org' } = options;
-  const account = token.split(':')[0] ?? '';
+  const { token, timeoutMs = 20_000, apiRoot = 'https://api.telegram.org' } = options;
   const call = client(token, apiRoot);
+  const account = token.split(':')[0] ?? '';
+  const files = { call, root: `${apiRoot}/file/bot${token}`, timeoutMs };
+  return {
+    ...receiving(options, call, account, timeoutMs),
+    send: sender(call, { timeoutMs, onSent: telling(options) }),
+    download: (fileId, how = {}) => download(files, fileId, how),
+    call: async (method, payload = {}, { signal } = {}) => {
+      try {
+        return await call(method, payload, { signal, timeoutMs });
+      } catch (error) {
+        throw deliveryErrorOf(error);
+      }
+    },
+  };
+}
+
+function receiving(options: TelegramOptions, call: Call, account: string, timeoutMs: number): Omit<Provider, 'send'> {
+  const { webhook } = options;
+  const received = webhook === undefined ? polled(options, call, account) : pushed(webhook, account);
+  if (options.answerCallbacks === false) return received;
+  const { start, webhook: receive } = received;
+  return {
+    ...received,
+    start: (intake, lead) => start(answerCallbacks(intake, call, timeoutMs), lead),
+    ...(receive === undefined
+      ? {}
+      : { webhook: (request, intake) => receive(request, answerCallbacks(intake, call, timeoutMs)) }),
+  };
+}
+
+function pushed(
+  { secretToken: secret, path }: NonNullable<TelegramOptions['webhook']>,
+  account: string,
+): Omit<Provider, 'send'> {
   const read = (update: object) => messageOf(update as Update, account);
-  const send = sender(call);
-  if (webhook === undefined) return { ...polled(options, call, account), send };
-  const { secretToken: secret, path } = webhook;
   const header = 'x-telegram-bot-api-secret-token';
-  return { name: 'telegram', start() {}, stop() {}, webhook: jsonWebhook({ header, secret, path, read }), send };
+  return { name: 'telegram', start() {}, stop() {}, webhook: jsonWebhook({ header, secret, path, read }) };
 }
 
 /** A poll that is not over so long after it should be has lost its connection. */
@@ -63,16 +83,16 @@ const POLL_SLACK_SECONDS = 15;
 
 function polled(
   { allowedUpdates = [], pollSeconds = 8, onConflict, log }: TelegramOptions,
-  call: ReturnType<typeof client>,
+  call: Call,
   account: string,
 ): Omit<Provider, 'send'> {
   return longPolling<Update>({
     name: 'telegram',
     // While a webhook is set, nobody may poll.
-    connect: (signal) => call('deleteWebhook', {}, signal),
+    connect: (signal) => call('deleteWebhook', {}, { signal }),
     poll: (offset, signal) => {
       const asked = { offset, limit: 100, timeout: pollSeconds, allowed_updates: allowedUpdates };
-      return call('getUpdates', asked, signal) as Promise<Update[]>;
+      return call('getUpdates', asked, { signal }) as Promise<Update[]>;
     },
     confirm: (offset) => call('getUpdates', { offset, limit: 1, timeout: 0 }),
     longestPollMs: (pollSeconds + POLL_SLACK_SECONDS) * 1000,
@@ -94,18 +114,13 @@ function judge(error: unknown): PollFault {
   return { what, isConflict: error.status === 409, retryAfterMs: error.retryAfterMs };
 }
 
-function checkOptions(options: TelegramOptions): void {
-  checkOptionNames('telegram()', options, NAMES);
-  const { token, webhook, pollSeconds = 8 } = options;
-  if (typeof token !== 'string' || !/^\d+:.+$/.test(token)) {
-    throw new ConfigError('telegram(): no token. Pass { token }, as BotFather gave it: a number, a colon and a text.');
-  }
-  if (!(typeof pollSeconds === 'number' && pollSeconds >= 0 && pollSeconds <= 50)) {
-    throw new ConfigError('telegram(): pollSeconds must be a number from 0 to 50.');
-  }
-  if (webhook !== undefined && (typeof webhook.secretToken !== 'string' || webhook.secretToken === '')) {
-    throw new ConfigError(
-      'telegram(): webhook has no secretToken, so anybody who finds the address could write as anybody. Pass the secret_token that you gave to setWebhook.',
-    );
-  }
+/** The message is sent, so an `onSent` that throws must not make it be sent again. */
+function telling({ onSent = () => {}, log = console.warn }: TelegramOptions): (sent: Sent) => void {
+  return (sent) => {
+    try {
+      onSent(sent);
+    } catch (error) {
+      log(`telegram: onSent threw (${error instanceof Error ? error.name : typeof error}).`);
+    }
+  };
 }

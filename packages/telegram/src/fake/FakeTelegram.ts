@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ApiError, badRequest, conflict } from './api-error.js';
-import { readCall } from './read-call.js';
+import { type FakeFile, FakeFiles } from './FakeFiles.js';
+import { type ReadCall, readCall } from './read-call.js';
 import { type Update, UpdateQueue } from './UpdateQueue.js';
 import { type Delivery, WebhookDelivery } from './WebhookDelivery.js';
 
@@ -57,6 +58,7 @@ export class FakeTelegram implements AsyncDisposable {
   readonly #server: Server;
   readonly #queue = new UpdateQueue();
   readonly #refusals: PlannedRefusal[] = [];
+  readonly #files = new FakeFiles();
   readonly #migrated = new Map<number, number>();
   readonly #deliveries: Delivery[] = [];
   #delivery: WebhookDelivery | undefined;
@@ -121,6 +123,11 @@ export class FakeTelegram implements AsyncDisposable {
     return this.update({ callback_query: { id, from: person(from), chat_instance: `${chat}`, data, message } });
   }
 
+  /** Somebody's file, to be named in an update: gives its `file_id`. */
+  addFile(name: string, data: Uint8Array): string {
+    return this.#files.add(name, data);
+  }
+
   /** Any update: `{ edited_message: … }`. Undefined for a kind that the bot did not ask for. */
   update(content: Readonly<Record<string, unknown>>): Update | undefined {
     const update = this.#queue.add(content);
@@ -135,6 +142,11 @@ export class FakeTelegram implements AsyncDisposable {
     return this.calls
       .filter(({ method, status, payload }) => method === 'sendMessage' && status === 200 && +payload.chat_id! === chat)
       .map(({ payload }) => textOf(payload.text));
+  }
+
+  /** The files that were uploaded, by their `file_id`. */
+  get files(): ReadonlyMap<string, FakeFile> {
+    return this.#files.kept;
   }
 
   /** How many polls are open now. */
@@ -204,6 +216,9 @@ export class FakeTelegram implements AsyncDisposable {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
     response.on('close', () => gone.abort());
+    const [, path] = new RegExp(`^/file/bot${this.token}/(.+)$`).exec(request.url ?? '') ?? [];
+    const file = path === undefined ? undefined : this.#files.at(path);
+    if (file !== undefined) return void response.writeHead(200).end(file);
     const { status, body } = await this.#respond(request, gone.signal);
     if (status === 409) this.conflicts += 1;
     const headers: Record<string, string> = { 'content-type': 'application/json' };
@@ -216,14 +231,19 @@ export class FakeTelegram implements AsyncDisposable {
       const call = await readCall(request);
       if (call === undefined) throw new ApiError(404, 'Not Found');
       if (call.token !== this.token) throw new ApiError(401, 'Unauthorized');
-      return { status: 200, body: { ok: true, result: await this.#run(call.method, call.payload, gone) } };
+      return { status: 200, body: { ok: true, result: await this.#run(call.method, call.payload, call.files, gone) } };
     } catch (error) {
       const known = error instanceof ApiError ? error : badRequest("can't parse the call");
       return { status: known.status, body: known.body };
     }
   }
 
-  async #run(method: string, payload: Readonly<Record<string, unknown>>, gone?: AbortSignal): Promise<unknown> {
+  async #run(
+    method: string,
+    payload: Readonly<Record<string, unknown>>,
+    files: ReadCall['files'] = {},
+    gone?: AbortSignal,
+  ): Promise<unknown> {
     if (RECEIVING.includes(method)) {
       this.#refuseAsPlanned(method, payload);
       return this.#receive(method, payload, gone ?? new AbortController().signal);
@@ -231,7 +251,8 @@ export class FakeTelegram implements AsyncDisposable {
     const atMs = performance.now();
     try {
       this.#refuseAsPlanned(method, payload);
-      const result = this.#send(method, payload);
+      const result = method === 'getFile' ? this.#files.about(payload.file_id) : this.#send(method, payload);
+      if (Object.keys(files).length > 0) Object.assign(result as object, await this.#files.take(files));
       this.calls.push({ method, payload, atMs, status: 200 });
       return result;
     } catch (error) {

@@ -5,6 +5,8 @@ export interface ReadCall {
   readonly token: string;
   readonly method: string;
   readonly payload: Readonly<Record<string, unknown>>;
+  /** What was uploaded, by the member that has its name. */
+  readonly files: Readonly<Record<string, File>>;
 }
 
 /** Undefined for a path that is none of the Bot API. */
@@ -13,7 +15,11 @@ export async function readCall(request: IncomingMessage): Promise<ReadCall | und
   const [, token, method] = /^\/bot([^/]+)\/(\w+)$/.exec(pathname) ?? [];
   if (token === undefined || method === undefined) return undefined;
   const body = await bodyOf(request);
-  return { token, method, payload: { ...Object.fromEntries(searchParams), ...(await fieldsOf(request, body)) } };
+  const fields = await fieldsOf(request, body);
+  const files = Object.fromEntries(Object.entries(fields).filter(([, value]) => value instanceof File));
+  const named = Object.entries(fields).map(([name, value]) => [name, value instanceof File ? value.name : value]);
+  const payload = { ...Object.fromEntries(searchParams), ...Object.fromEntries(named) } as ReadCall['payload'];
+  return { token, method, payload, files: files as ReadCall['files'] };
 }
 
 async function bodyOf(request: IncomingMessage): Promise<Buffer> {
@@ -27,5 +33,5 @@ async function fieldsOf(request: IncomingMessage, body: Buffer): Promise<Record<
   if (body.length === 0) return {};
   if (type.includes('json')) return JSON.parse(body.toString('utf8')) as Record<string, unknown>;
   const form = await new Response(body, { headers: { 'content-type': type } }).formData();
-  return Object.fromEntries([...form].map(([name, value]) => [name, typeof value === 'string' ? value : value.name]));
+  return Object.fromEntries(form);
 }
