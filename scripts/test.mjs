@@ -111,13 +111,17 @@ async function packages() {
   }
 }
 
+/** Beside each other: most of their time, real-time tests sleep. */
 async function nodeVersions() {
-  for (const version of otherNodes) {
-    const node = await installNode(version);
-    const args = ['node_modules/vitest/vitest.mjs', 'run', ...onOtherNodes];
-    const env = { BOTMESH_SIM_RUNS: '200', ...driverOn(version) };
-    await check(`tests on Node ${version}`, node, args, { env, timeout: 7 * minutes });
-  }
+  const installed = [];
+  for (const version of otherNodes) installed.push({ version, node: await installNode(version) });
+  const args = ['node_modules/vitest/vitest.mjs', 'run', ...onOtherNodes];
+  await Promise.all(
+    installed.map(({ version, node }) => {
+      const env = { BOTMESH_SIM_RUNS: '200', ...driverOn(version) };
+      return check(`tests on Node ${version}`, node, args, { env, timeout: 7 * minutes });
+    }),
+  );
 }
 
 /** The installed better-sqlite3 was built for this Node. On another one the tests demand that Node's own SQLite is found. */
