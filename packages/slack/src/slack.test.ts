@@ -1,7 +1,6 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { ConfigError } from '@botmesh/core';
 import { type Intake, nodeListener } from '@botmesh/core/spi';
@@ -351,25 +350,19 @@ describe('what a body is', () => {
     expect(messageOf({ type: 'holo_gesture', user: { id: 'U1' } })).toMatchObject({ chat: 'user:U1', kind: 'unknown' });
   });
 
-  const folder = ['../../../../shared/fixtures/slack/', '../../../../../shared/fixtures/slack/']
-    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
-    .find((path) => existsSync(path));
-  test.skipIf(folder === undefined)(
-    `every recorded payload is a message, typed or unknown${folder === undefined ? ' (skipped: no ../shared/fixtures)' : ''}`,
-    () => {
-      const bodies = readdirSync(folder!).flatMap((file) =>
-        bodiesIn(JSON.parse(readFileSync(`${folder}${file}`, 'utf8'))),
-      );
-      expect(bodies.length).toBeGreaterThan(20);
-      for (const body of bodies) {
-        const message = messageOf(body);
-        if (message === undefined) continue;
-        expect(message.chat).toMatch(/^([CDG]\w+(:\d+\.\d+)?|user:\w+)$/);
-        expect(message.kind).not.toBe('unknown');
-        expect(messageOf(structuredClone(body))?.id).toBe(message.id);
-      }
-    },
-  );
+  test('every recorded payload is a message, typed or unknown', () => {
+    const folder = new URL('../testing/fixtures/', import.meta.url);
+    const files = readdirSync(folder).filter((file) => file.endsWith('.json'));
+    const bodies = files.flatMap((file) => bodiesIn(JSON.parse(readFileSync(new URL(file, folder), 'utf8'))));
+    expect(bodies.length).toBeGreaterThan(20);
+    for (const body of bodies) {
+      const message = messageOf(body);
+      if (message === undefined) continue;
+      expect(message.chat).toMatch(/^([CDG]\w+(:\d+\.\d+)?|user:\w+)$/);
+      expect(message.kind).not.toBe('unknown');
+      expect(messageOf(structuredClone(body))?.id).toBe(message.id);
+    }
+  });
 });
 
 /** Everything in a recording that Slack would have posted as a body, however deep it lies. */
