@@ -16,7 +16,7 @@ export const START_MS = 1_750_000_000_000;
 export async function openServer(): Promise<{ readonly url: string; close(): Promise<void> }> {
   const given = process.env.BOTMESH_POSTGRES_URL;
   if (given !== undefined) return { url: given, close: async () => {} };
-  const server = await TestServer.start();
+  const server = await TestServer.start({ config: ['max_connections = 300'] });
   return { url: server.url(), close: () => server[Symbol.asyncDispose]() };
 }
 
