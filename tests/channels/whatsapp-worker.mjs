@@ -1,8 +1,8 @@
 // One replica of a bot on WhatsApp in a process of its own: a web server, a Bot on Redis, and a diary that all share.
 import { appendFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { Readable } from 'node:stream';
 import { Bot } from '@botmesh/core';
+import { nodeListener } from '@botmesh/core/spi';
 import { RedisCoordinator, RedisStateStore } from '@botmesh/redis';
 import { whatsapp } from '@botmesh/whatsapp';
 
@@ -34,14 +34,7 @@ bot.use(async (ctx) => {
 bot.on('ended', ({ chat, id, how }) => note('ended', { chat, id, how }));
 bot.on('unknownSend', ({ chat, id, did }) => note('unknown', { chat, id, how: did }));
 
-const server = createServer((incoming, response) => void answer(incoming, response));
-
-async function answer(incoming, response) {
-  const { method = 'GET', url = '/', headers } = incoming;
-  const body = method === 'POST' ? { body: Readable.toWeb(incoming), duplex: 'half' } : {};
-  const answered = await bot.webhook(new Request(`http://localhost${url}`, { method, headers, ...body }));
-  response.writeHead(answered.status, Object.fromEntries(answered.headers)).end(await answered.text());
-}
+const server = createServer(nodeListener(bot));
 
 bot.handleSignals({ drainMs: 5_000 });
 await bot.start();
