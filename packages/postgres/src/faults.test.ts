@@ -1,22 +1,38 @@
 import { checkHistory } from '@botmesh/core/testing';
 import { describe, expect, test } from 'vitest';
-import { type Connect, Fleet, nowMs, type Replica } from '../testing/Fleet.js';
-import { isLong, pause, TestProxy, TestServer, until } from '../testing/lab.js';
-import { expectSound, LEASE_MS, LIMITS, place, RECOVERY_MS, SEED } from '../testing/sound.js';
+import {
+  type Connect,
+  Fleet,
+  isLong,
+  nowMs,
+  pause,
+  type Replica,
+  TestProxy,
+  TestServer,
+  until,
+  urlBy,
+} from '../testing/lab.js';
+import { expectSound, LEASE_MS, LIMITS, places, RECOVERY_MS, SEED } from '../testing/sound.js';
 
 const OURS = "backend_type = 'client backend' and pid <> pg_backend_pid()";
 const LISTENS = `${OURS} and query ~* '^(un)?listen'`;
 
 describe.concurrent.each(['listen', 'poll'] as const)('replicas that %s', (wakeUp) => {
   test('killed, frozen, cut off and slowed, their connections ended, they keep every promise', LIMITS, async () => {
-    using _place = await place();
+    using _place = await places.take();
     await using server = await TestServer.start();
-    await using fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS, wakeUp, shards: wakeUp === 'poll' ? 2 : 1 });
+    await using fleet = new Fleet({
+      backend: 'postgres',
+      seed: SEED,
+      leaseMs: LEASE_MS,
+      coordinator: { wakeUp },
+      shards: wakeUp === 'poll' ? 2 : 1,
+    });
     const proxies = new Map<Replica, TestProxy>();
     const join = async (): Promise<void> => {
       const proxy = await TestProxy.start(server.port);
       const by = fleet.random() < 0.5 ? 'pool' : 'instance';
-      proxies.set(await fleet.start({ by, url: proxy.url }), proxy);
+      proxies.set(await fleet.start({ by, url: urlBy(proxy) }), proxy);
     };
     await Promise.all([join(), join(), join()]);
     await fleet.isAlive(RECOVERY_MS);
@@ -30,9 +46,9 @@ describe.concurrent.each(['listen', 'poll'] as const)('replicas that %s', (wakeU
 });
 
 test.concurrent('connections that are ended all the time, at any point, cost no promise', LIMITS, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using server = await TestServer.start();
-  await using fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS });
+  await using fleet = new Fleet({ backend: 'postgres', seed: SEED, leaseMs: LEASE_MS });
   const ways: Connect['by'][] = ['pool', 'instance'];
   await Promise.all(ways.map((by) => fleet.start({ by, url: server.url() })));
   await fleet.isAlive(RECOVERY_MS);
@@ -47,9 +63,9 @@ test.concurrent('connections that are ended all the time, at any point, cost no 
 });
 
 test.concurrent('a replica that believes in what it has lost is found out', LIMITS, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using server = await TestServer.start();
-  await using fleet = new Fleet({ seed: SEED, leaseMs: 1500, keys: 1, forgets: true });
+  await using fleet = new Fleet({ backend: 'postgres', seed: SEED, leaseMs: 1500, keys: 1, forgets: true });
   const connect = { by: 'pool', url: server.url() } as const;
   await Promise.all([fleet.start(connect), fleet.start(connect)]);
   let holder: Replica | undefined;

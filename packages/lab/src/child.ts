@@ -7,6 +7,8 @@ import { until } from './until.js';
 export interface ChildOptions {
   readonly command: readonly string[];
   readonly cwd: string;
+  /** Run as root, it gets a user of its own: PostgreSQL refuses to be root. */
+  readonly asServer?: boolean;
   readonly environment?: Readonly<Record<string, string>> | undefined;
   /** What it prints once it works. */
   readonly ready: RegExp;
@@ -15,28 +17,27 @@ export interface ChildOptions {
 
 const SETPRIV = '/usr/bin/setpriv';
 
-/** Servers of PostgreSQL refuse to run as root: whom they run as there. */
-const NOBODY = process.getuid?.() === 0 ? serverUser() : undefined;
-
-function serverUser(): { uid: number; gid: number } {
+/** Whom servers that refuse to be root run as; undefined when we are not root either. */
+function serverUser(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
   const line = /^(?:postgres|nobody):[^:]*:(\d+):(\d+):/m.exec(readFileSync('/etc/passwd', 'utf8'));
   if (line === null) throw new Error('Run as root, the tests need a user postgres or nobody for the servers.');
   return { uid: Number(line[1]), gid: Number(line[2]) };
 }
 
 /** Where the kernel can do so, a server dies with the test that started it, however that ends. */
-const WRAP = isProgram(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL'] : [];
-const AS = NOBODY === undefined ? [] : [`--reuid=${NOBODY.uid}`, `--regid=${NOBODY.gid}`, '--clear-groups'];
+const DIES_WITH_US = isProgram(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL'] : [];
 
-/** Lets a folder be the servers'. */
+/** Lets a folder be that of a server which is not root. */
 export function giveAway(folder: string): void {
-  if (NOBODY !== undefined) chownSync(folder, NOBODY.uid, NOBODY.gid);
+  const user = serverUser();
+  if (user !== undefined) chownSync(folder, user.uid, user.gid);
 }
 
-/** Runs a program to its end, as the servers run. */
-export async function run(command: readonly string[], cwd: string): Promise<void> {
+/** Runs a program to its end, as whom such a server runs. */
+export async function runAsServer(command: readonly string[], cwd: string): Promise<void> {
   const [program, ...args] = command;
-  await promisify(execFile)(program!, args, { cwd, timeout: 60_000, ...NOBODY });
+  await promisify(execFile)(program!, args, { cwd, timeout: 60_000, ...serverUser() });
 }
 
 const running = new Set<Child>();
@@ -53,9 +54,14 @@ export class Child {
   #said = '';
 
   private constructor(options: ChildOptions) {
-    const [program, ...args] = WRAP.length === 0 ? options.command : [...WRAP, ...AS, ...options.command];
+    const user = options.asServer === true ? serverUser() : undefined;
+    // By setpriv itself: the word of the kernel is void once a process becomes another user.
+    const isWrapped = DIES_WITH_US.length > 0;
+    const become =
+      isWrapped && user !== undefined ? [`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'] : [];
+    const [program, ...args] = [...DIES_WITH_US, ...become, ...options.command];
     const env = { ...process.env, ...options.environment };
-    const as = WRAP.length === 0 ? NOBODY : {};
+    const as = isWrapped ? {} : user;
     this.#process = spawn(program!, args, { cwd: options.cwd, env, stdio: ['ignore', 'pipe', 'pipe'], ...as });
     for (const output of [this.#process.stdout, this.#process.stderr]) {
       output?.on('data', (text: Buffer) => {

@@ -3,12 +3,12 @@ import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statfsSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import { Child, giveAway, run } from './child.js';
-import { freePort } from './ports.js';
+import { Child, giveAway, runAsServer } from '../child.js';
+import { freePort } from '../ports.js';
+import { pause, until } from '../until.js';
 import { postgresFolder } from './programs.js';
-import { pause, until } from './until.js';
 
-export interface TestServerOptions {
+export interface PostgresServerOptions {
   /** More settings, such as `max_connections = 5`. */
   config?: readonly string[];
   /** Lines of pg_hba.conf that come before those that trust everybody. */
@@ -44,32 +44,35 @@ const CONFIG = [
  * A PostgreSQL of one test, on a free loopback port, in a folder that goes with it. Keeps its port over restarts. Its
  * operator is `postgres`, who needs no password. Use it with `await using`.
  */
-export class TestServer implements AsyncDisposable {
+export class PostgresServer implements AsyncDisposable {
   readonly port: number;
   readonly folder: string;
-  readonly #options: TestServerOptions;
+  readonly #options: PostgresServerOptions;
   #child: Child | undefined;
   #admin: Client | undefined;
 
-  private constructor(port: number, options: TestServerOptions) {
+  private constructor(port: number, options: PostgresServerOptions) {
     this.#options = options;
     this.port = port;
     this.folder = mkdtempSync(join(place(), 'botmesh-postgres-'));
     giveAway(this.folder);
   }
 
-  static async start(options: TestServerOptions = {}): Promise<TestServer> {
-    return TestServer.#make(options, async (server) => {
+  static async start(options: PostgresServerOptions = {}): Promise<PostgresServer> {
+    return PostgresServer.#make(options, async (server) => {
       const settings = ['-E', 'UTF8', '--locale=C.UTF-8', '-A', 'trust', '-U', 'postgres', '--wal-segsize=1'];
-      await run(
+      await runAsServer(
         [server.#program('initdb'), '-D', server.data, '--no-sync', '--no-instructions', ...settings],
         server.folder,
       );
     });
   }
 
-  static async #make(options: TestServerOptions, fill: (server: TestServer) => Promise<void>): Promise<TestServer> {
-    const server = new TestServer(await freePort(), options);
+  static async #make(
+    options: PostgresServerOptions,
+    fill: (server: PostgresServer) => Promise<void>,
+  ): Promise<PostgresServer> {
+    const server = new PostgresServer(await freePort(), options);
     try {
       await fill(server);
       server.#configure();
@@ -82,10 +85,10 @@ export class TestServer implements AsyncDisposable {
   }
 
   /** A standby that follows this server, as an asynchronous one does: by a proxy before it, if that port is given. */
-  async standby(options: TestServerOptions = {}, port = this.port): Promise<TestServer> {
-    return TestServer.#make(options, async (standby) => {
+  async standby(options: PostgresServerOptions = {}, port = this.port): Promise<PostgresServer> {
+    return PostgresServer.#make(options, async (standby) => {
       const from = ['-d', this.url(), '-D', standby.data, '-R', '-X', 'stream', '-c', 'fast', '--no-sync'];
-      await run([this.#program('pg_basebackup'), ...from], standby.folder);
+      await runAsServer([this.#program('pg_basebackup'), ...from], standby.folder);
       const way = `primary_conninfo = 'host=${HOST} port=${port} user=postgres'\n`;
       appendFileSync(join(standby.data, 'postgresql.auto.conf'), way);
     });
@@ -118,6 +121,7 @@ export class TestServer implements AsyncDisposable {
     this.#child = await Child.start({
       command: [this.#program('postgres'), '-D', this.data],
       cwd: this.folder,
+      asServer: true,
       environment: { LC_ALL: 'C.UTF-8', ...this.#options.environment },
       ready: /database system is ready to accept (?:read-only )?connections/,
       limitMs: 60_000,

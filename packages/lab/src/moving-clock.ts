@@ -17,8 +17,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const SOURCE = fileURLToPath(new URL('./moving-clock.c', import.meta.url));
-const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/botmesh', import.meta.url));
+const SOURCE = fileURLToPath(new URL('../src/moving-clock.c', import.meta.url));
+const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/botmesh', import.meta.url));
 
 /** A wall clock of one server, which a test moves. Needs Linux and a C compiler: see {@link whyNoMovingClock}. */
 export class MovingClock implements Disposable {

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { accessSync, constants, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isProgram } from '../programs.js';
 
 /** A server program on this machine. `cli` speaks to it; `family` tells which of the two it is. */
 export interface Program {
@@ -62,15 +63,6 @@ function look(family: Program['family'], path: string): Program[] {
     return version === undefined ? [] : [{ name: `${family} ${version}`, path: file, family, version }];
   }
   return [];
-}
-
-export function isProgram(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Undefined when it cannot run, as a program for another system cannot. */

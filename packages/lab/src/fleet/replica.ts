@@ -1,39 +1,30 @@
 // One replica in a process of its own. It works on its own account until told to be quiet, and writes down what it sees
 // at once: a process that is killed must not take its history along.
 import { openSync, writeSync } from 'node:fs';
-import { Recorder, seededRandom } from '@botmesh/core/testing';
-import { PostgresCoordinator } from '@botmesh/postgres';
+import type { ChatTurn, Ticket } from '@botmesh/core/spi';
+import { type HistoryEvent, Recorder, seededRandom } from '@botmesh/core/testing';
+import type { OpenCoordinator } from '../clients/client.js';
+import { nowMs } from '../now.js';
+import { pause } from '../until.js';
+import type { Connect, Told } from './told.js';
 
-const { name, history, seed, keys, lanes, connect, forgets, ...options } = JSON.parse(process.argv[2]);
-const random = seededRandom(seed);
-const file = openSync(history, 'a');
-/** The host's monotonic clock: common to all its processes. */
-const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
-const record = (event) => writeSync(file, `${JSON.stringify(event)}\n`);
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const told = JSON.parse(process.argv[2]!) as Told;
+const { name, keys, lanes, forgets } = told;
+const random = seededRandom(told.seed);
+const file = openSync(told.history, 'a');
+const record = (event: HistoryEvent): unknown => writeSync(file, `${JSON.stringify(event)}\n`);
 
-async function clientOf({ by, url }) {
-  if (by === 'instance') {
-    const { default: postgres } = await import('postgres');
-    return postgres(url);
-  }
-  const { default: pg } = await import('pg');
-  return new pg.Pool({ connectionString: url });
-}
-
-const client = await clientOf(connect);
-const coordinator = new PostgresCoordinator({ ...options, client, namespace: 'faults', replicaId: name });
-const recorder = new Recorder(coordinator, { nowMs, record, name });
+const { open } = (await import(`../clients/${told.backend}.js`)) as { open: OpenCoordinator<Connect> };
+const recorder = new Recorder(await open(told.connect, told.coordinator), { nowMs, record, name });
 let isQuiet = false;
 let busy = 0;
 
-/** The planted fault: goes on believing in what was lost. */
-function assertHeld(turn) {
-  if (!forgets) return turn.assertHeld();
-  record({ kind: 'held', at: nowMs(), replica: name, key: turn.key, fence: turn.fence });
+function assertHeld(turn: ChatTurn): void {
+  if (!forgets) turn.assertHeld();
+  else record({ kind: 'held', at: nowMs(), replica: name, key: turn.key, fence: turn.fence });
 }
 
-async function work(ticket, isMessage) {
+async function work(ticket: Ticket, isMessage: boolean): Promise<void> {
   const timeoutMs = !isMessage && random() < 0.1 ? 50 : undefined;
   const turn = await recorder.acquireTurn(ticket, timeoutMs === undefined ? {} : { timeoutMs });
   let isDone = false;
@@ -50,13 +41,16 @@ async function work(ticket, isMessage) {
   }
 }
 
+const EXPECTED: unknown[] = ['lease-lost', 'unavailable', 'timeout', 'stopped', 'ticket-used'];
+const codeOf = (error: unknown): unknown => (error as { code?: unknown } | null)?.code;
+
 /** What goes wrong in one piece of work is in the history, or has no consequence. */
-async function during(job) {
+async function during(job: () => Promise<void>): Promise<void> {
   busy += 1;
   try {
     await job();
   } catch (error) {
-    if (!['lease-lost', 'unavailable', 'timeout', 'stopped', 'ticket-used'].includes(error?.code)) {
+    if (!EXPECTED.includes(codeOf(error))) {
       console.error(`${name}:`, error);
       process.exitCode = 1;
     }
@@ -65,9 +59,9 @@ async function during(job) {
   }
 }
 
-async function lane() {
+async function lane(): Promise<void> {
   for (let n = 0; !isQuiet; n++) {
-    const key = keys[Math.floor(random() * keys.length)];
+    const key = keys[Math.floor(random() * keys.length)]!;
     await during(async () => {
       if (random() < 0.5) return work(await recorder.reserve(key), false);
       const ticket = await recorder.accept(key, { id: `${name}-${n}-${random()}`, body: 'text' });
@@ -83,13 +77,14 @@ process.on('message', (message) => {
   if (message === 'busy?') process.send?.({ busy });
   if (message === 'stop') void recorder.stop().then(() => process.disconnect());
 });
+
 /** As whoever keeps processes running would: until it can join. */
-async function start() {
+async function start(): Promise<void> {
   for (;;) {
     try {
       return await recorder.start();
     } catch (error) {
-      if (error?.code !== 'unavailable') throw error;
+      if (codeOf(error) !== 'unavailable') throw error;
     }
   }
 }

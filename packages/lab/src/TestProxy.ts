@@ -35,10 +35,6 @@ export class TestProxy implements AsyncDisposable {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  get url(): string {
-    return `postgres://postgres@127.0.0.1:${this.port}/postgres`;
-  }
-
   /** How many connections pass through it now. */
   get connections(): number {
     return this.#pairs.size;

@@ -1,7 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, test } from 'vitest';
-import { serverPrograms, TestProxy, TestServer, until, whyNoMovingClock } from '../testing/lab.js';
+import { whyNoMovingClock } from '../moving-clock.js';
+import { TestProxy } from '../TestProxy.js';
+import { until } from '../until.js';
+import { serverPrograms } from './programs.js';
+import { RedisServer } from './RedisServer.js';
 
 const opened: Redis[] = [];
 afterEach(() => {
@@ -17,8 +21,8 @@ function client(port: number): Redis {
 
 describe.each(serverPrograms())('the lab on $name', (program) => {
   test('a server without persistence forgets at a kill, one with it does not', async () => {
-    await using forgets = await TestServer.start({ program });
-    await using keeps = await TestServer.start({ program, persistence: 'aof' });
+    await using forgets = await RedisServer.start({ program });
+    await using keeps = await RedisServer.start({ program, persistence: 'aof' });
     for (const server of [forgets, keeps]) await server.ask('SET', 'a', '1');
 
     for (const server of [forgets, keeps]) await server.restart();
@@ -30,7 +34,7 @@ describe.each(serverPrograms())('the lab on $name', (program) => {
   });
 
   test('older data put back is what the server then has', async () => {
-    await using server = await TestServer.start({ program, persistence: 'aof' });
+    await using server = await RedisServer.start({ program, persistence: 'aof' });
     await server.ask('SET', 'a', 'old');
     const saved = server.save();
     await server.ask('SET', 'a', 'new');
@@ -41,7 +45,7 @@ describe.each(serverPrograms())('the lab on $name', (program) => {
   });
 
   test('a frozen server answers nothing until it thaws', async () => {
-    await using server = await TestServer.start({ program });
+    await using server = await RedisServer.start({ program });
     const redis = client(server.port);
     await redis.set('a', '1');
 
@@ -53,7 +57,7 @@ describe.each(serverPrograms())('the lab on $name', (program) => {
   });
 
   test('users and TLS hold', async () => {
-    await using server = await TestServer.start({ program, tls: true, users: ['user bot on >secret ~a &* +get'] });
+    await using server = await RedisServer.start({ program, tls: true, users: ['user bot on >secret ~a &* +get'] });
 
     const bot = new Redis({
       port: server.port,
@@ -69,7 +73,7 @@ describe.each(serverPrograms())('the lab on $name', (program) => {
   });
 
   test.skipIf(whyNoMovingClock() !== undefined)('its clock moves by what it is told, both ways', async () => {
-    await using server = await TestServer.start({ program, clock: true });
+    await using server = await RedisServer.start({ program, clock: true });
     const offMs = async () => Number(((await server.ask('TIME')) as string[])[0]) * 1000 - Date.now();
     await server.ask('SET', 'a', '1', 'PX', '60000');
 
@@ -83,7 +87,7 @@ describe.each(serverPrograms())('the lab on $name', (program) => {
 });
 
 test('a server leaves no process and no folder', async () => {
-  const server = await TestServer.start();
+  const server = await RedisServer.start();
   const { pid, folder } = server;
 
   await server[Symbol.asyncDispose]();
@@ -93,12 +97,12 @@ test('a server leaves no process and no folder', async () => {
 });
 
 test('a server that cannot start says why', async () => {
-  await expect(TestServer.start({ config: ['no-such-setting 1'] })).rejects.toThrow(/no-such-setting/);
+  await expect(RedisServer.start({ config: ['no-such-setting 1'] })).rejects.toThrow(/no-such-setting/);
 });
 
 describe('a proxy', () => {
   test('holds back what a cut hides, and delivers it when the way opens', async () => {
-    await using server = await TestServer.start();
+    await using server = await RedisServer.start();
     await using proxy = await TestProxy.start(server.port);
     const redis = client(proxy.port);
     await redis.set('a', '0');
@@ -115,8 +119,8 @@ describe('a proxy', () => {
   });
 
   test('delays, resets, and leads to another server', async () => {
-    await using server = await TestServer.start();
-    await using other = await TestServer.start();
+    await using server = await RedisServer.start();
+    await using other = await RedisServer.start();
     await using proxy = await TestProxy.start(server.port);
     const redis = client(proxy.port);
     await redis.set('a', 'one');

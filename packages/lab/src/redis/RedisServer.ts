@@ -1,14 +1,14 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { Child } from '../child.js';
+import { MovingClock } from '../moving-clock.js';
+import { PLACE } from '../place.js';
+import { freePort } from '../ports.js';
 import { type Certificates, makeCertificates, tlsConfig } from './certificates.js';
-import { Child } from './child.js';
-import { MovingClock } from './moving-clock.js';
-import { freePort } from './ports.js';
 import { anyProgram, type Program } from './programs.js';
 
-export interface TestServerOptions {
+export interface RedisServerOptions {
   program?: Program;
   /** `none` forgets all at a restart; `aof` writes every command to the disk before it answers. Default `none`. */
   persistence?: 'none' | 'aof';
@@ -30,40 +30,37 @@ export interface SavedData {
 }
 
 const HOST = '127.0.0.1';
-/** A disk in memory where there is one: nothing here needs to outlive its test. */
-export const PLACE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
-
 /**
  * A Redis or Valkey server of one test, on a free loopback port, in a folder that goes with it. Keeps its port over
  * restarts. Use it with `await using`.
  */
-export class TestServer implements AsyncDisposable {
+export class RedisServer implements AsyncDisposable {
   readonly port: number;
   readonly program: Program;
   readonly certificates: Certificates | undefined;
-  /** Where it can be moved: see `TestServerOptions.clock`. */
+  /** Where it can be moved: see `RedisServerOptions.clock`. */
   readonly clock: MovingClock | undefined;
   readonly folder: string;
-  readonly #options: TestServerOptions;
+  readonly #options: RedisServerOptions;
   #child: Child | undefined;
   #copies = 0;
   #admin: Redis | undefined;
 
-  private constructor(port: number, options: TestServerOptions) {
+  private constructor(port: number, options: RedisServerOptions) {
     this.#options = options;
     this.port = port;
     this.program = options.program ?? anyProgram();
     this.folder = mkdtempSync(join(PLACE, 'botmesh-redis-'));
     mkdirSync(this.#data);
     this.certificates = options.tls === true ? makeCertificates(this.folder) : undefined;
-    this.clock = options.clock === true ? new MovingClock(this.folder) : undefined;
+    this.clock = options.clock === true ? new MovingClock() : undefined;
     writeFileSync(join(this.folder, 'server.conf'), `${this.#config().join('\n')}\n`);
     if (options.users !== undefined) writeFileSync(join(this.folder, 'users'), `${options.users.join('\n')}\n`);
   }
 
-  static async start(options: TestServerOptions = {}): Promise<TestServer> {
+  static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
     for (let tries = 1; ; tries++) {
-      const server = new TestServer(await freePort(), options);
+      const server = new RedisServer(await freePort(), options);
       try {
         await server.start();
         return server;
@@ -169,7 +166,7 @@ export class TestServer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#admin?.disconnect();
     await this.kill();
-    this.clock?.close();
+    this.clock?.[Symbol.dispose]();
     rmSync(this.folder, { recursive: true, force: true });
   }
 

@@ -4,18 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkHistory, type HistoryEvent, seededRandom, type Violation } from '@botmesh/core/testing';
-import { pause, until } from './lab/until.js';
-
-/** How one replica reaches the server. */
-export type Connect =
-  | { readonly library: 'ioredis' | 'redis'; readonly port: number }
-  | { readonly ports: readonly number[] }
-  | { readonly sentinels: readonly { host: string; port: number }[]; readonly group: string };
+import { nowMs } from '../now.js';
+import { pause, until } from '../until.js';
+import type { Connect, Told } from './told.js';
 
 /** What to put before a replica's command, such as the network it is to run in. */
 export type Wrap = readonly string[];
 
 export interface FleetOptions {
+  /** Which file of `clients/` opens a replica's coordinator. */
+  readonly backend: string;
+  /** More options of the coordinator, as JSON. */
+  readonly coordinator?: Readonly<Record<string, unknown>>;
   readonly seed: number;
   readonly leaseMs: number;
   readonly keys?: number;
@@ -34,16 +34,14 @@ export interface Outcome {
   readonly violations: readonly Violation[];
   readonly granted: number;
   readonly handled: number;
+  /** Messages that another replica than the first took up. */
   readonly adopted: number;
+  /** Places that were refused. */
   readonly lost: number;
 }
 
-const PROGRAM = fileURLToPath(new URL('./replica.mjs', import.meta.url));
-
-/** The host's monotonic clock, which all processes share. */
-export function nowMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
-}
+/** A process runs what is built, also where a test runs the sources. */
+const PROGRAM = fileURLToPath(new URL('../../dist/fleet/replica.js', import.meta.url));
 
 /** Replicas in processes of their own, at work on a few keys, and what they saw. */
 export class Fleet implements AsyncDisposable {
@@ -62,16 +60,15 @@ export class Fleet implements AsyncDisposable {
 
   /** Resolves when the replica has joined. */
   async start(connect: Connect, wrap: Wrap = []): Promise<Replica> {
-    const { keys = 4, leaseMs, seed, shards = 1, forgets = false } = this.#options;
+    const { backend, coordinator, keys = 4, leaseMs, seed, shards = 1, forgets = false } = this.#options;
     const number = ++this.#starts;
     const name = `r${number}`;
-    const told = {
+    const told: Told = {
       name,
+      backend,
       connect,
-      leaseMs,
-      shards,
+      coordinator: { ...coordinator, leaseMs, shards, namespace: 'faults', replicaId: name },
       forgets,
-      namespace: 'faults',
       lanes: 3,
       seed: seed * 1000 + number,
       keys: Array.from({ length: keys }, (_, n) => `chat${n}`),
@@ -111,8 +108,8 @@ export class Fleet implements AsyncDisposable {
   }
 
   /**
-   * Tells the history that the store has lost what it wrote after `keptUntil` (0: all of it), by the common clock. Call it
-   * after the loss, before anything can be granted again.
+   * Tells the history that the store may have lost what was answered after `keptUntil` (0: all of it), by the common clock.
+   * Call it after the loss, before anything can be granted again.
    */
   lostData(keptUntil: number): void {
     const at = nowMs();
@@ -168,10 +165,8 @@ export class Fleet implements AsyncDisposable {
   async finish(limitMs: number): Promise<Outcome> {
     for (const { process: child } of this.replicas) child.send('quiet');
     // What a dead replica left is taken over within a lease and a beat, and what was given back while a server was away after
-    // its quarantine and a beat, which is less; what a living one hands over, with the next beat.
-    const restMs = this.#told.some(({ kind }) => kind === 'gone' || kind === 'data-lost')
-      ? 1.5 * this.#options.leaseMs
-      : this.#options.leaseMs / 2;
+    // its quarantine and a beat, which is less.
+    const restMs = (this.#told.length > 0 ? 1.5 : 1.1) * this.#options.leaseMs;
     let idleSince: number | undefined;
     await until(
       'all replicas are idle',

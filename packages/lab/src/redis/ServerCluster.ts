@@ -1,7 +1,7 @@
-import { BUS_OFFSET } from './ports.js';
+import { BUS_OFFSET } from '../ports.js';
+import { until } from '../until.js';
 import { anyProgram, type Program } from './programs.js';
-import { TestServer } from './TestServer.js';
-import { until } from './until.js';
+import { RedisServer } from './RedisServer.js';
 
 export interface ServerClusterOptions {
   program?: Program;
@@ -17,7 +17,7 @@ const PRIMARIES = 3;
 /** A Cluster of three primaries, each with a replica, on loopback. */
 export class ServerCluster implements AsyncDisposable {
   /** The first three began as primaries; the replica of server n is server n + 3. */
-  readonly servers: TestServer[] = [];
+  readonly servers: RedisServer[] = [];
 
   private constructor() {}
 
@@ -36,7 +36,7 @@ export class ServerCluster implements AsyncDisposable {
     ];
     try {
       for (let n = 0; n < 2 * PRIMARIES; n++)
-        cluster.servers.push(await TestServer.start({ program, configFor: config }));
+        cluster.servers.push(await RedisServer.start({ program, configFor: config }));
       await cluster.#join();
       return cluster;
     } catch (error) {
@@ -50,7 +50,7 @@ export class ServerCluster implements AsyncDisposable {
   }
 
   /** The server that has a slot now, as those that answer see it. */
-  async ownerOf(slot: number): Promise<TestServer> {
+  async ownerOf(slot: number): Promise<RedisServer> {
     const ranges = (await this.#anyAnswering().ask('CLUSTER', 'SLOTS')) as [number, number, [string, number]][];
     const range = ranges.find(([first, last]) => first <= slot && slot <= last);
     const owner = this.servers.find(({ port }) => port === range?.[2][1]);
@@ -58,16 +58,16 @@ export class ServerCluster implements AsyncDisposable {
     return owner;
   }
 
-  replicaOf(primary: TestServer): TestServer {
+  replicaOf(primary: RedisServer): RedisServer {
     const at = this.servers.indexOf(primary);
     return this.servers[(at + PRIMARIES) % (2 * PRIMARIES)]!;
   }
 
   /** Resolves when the replica of a primary that is down has its slots, and all the others know. */
-  async failedOver(old: TestServer, limitMs = 30_000): Promise<TestServer> {
+  async failedOver(old: RedisServer, limitMs = 30_000): Promise<RedisServer> {
     const heir = this.replicaOf(old);
     const others = this.servers.filter((server) => server !== old);
-    const knows = async (server: TestServer) => {
+    const knows = async (server: RedisServer) => {
       const ranges = (await server.ask('CLUSTER', 'SLOTS')) as [number, number, [string, number]][];
       return ranges.every(([, , [, port]]) => port !== old.port) && ranges.length >= PRIMARIES;
     };
@@ -106,7 +106,7 @@ export class ServerCluster implements AsyncDisposable {
     await until('every node sees a whole cluster', () => this.#isWhole(), 30_000);
   }
 
-  async #follow(replica: TestServer): Promise<void> {
+  async #follow(replica: RedisServer): Promise<void> {
     const id = String(await this.replicaOf(replica).ask('CLUSTER', 'MYID'));
     await until('the replica knows its primary', async () => {
       return String(await replica.ask('CLUSTER', 'NODES')).includes(id);
@@ -125,7 +125,7 @@ export class ServerCluster implements AsyncDisposable {
     return (await Promise.all(states)).every(Boolean);
   }
 
-  #anyAnswering(): TestServer {
+  #anyAnswering(): RedisServer {
     const server = this.servers.find((one) => one.isRunning && !one.isFrozen);
     if (server === undefined) throw new Error('No node of the cluster runs.');
     return server;

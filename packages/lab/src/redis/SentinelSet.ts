@@ -1,11 +1,12 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { Child } from './child.js';
-import { freePort } from './ports.js';
+import { Child } from '../child.js';
+import { PLACE } from '../place.js';
+import { freePort } from '../ports.js';
+import { until } from '../until.js';
 import { anyProgram, type Program } from './programs.js';
-import { PLACE, TestServer } from './TestServer.js';
-import { until } from './until.js';
+import { RedisServer } from './RedisServer.js';
 
 export interface SentinelSetOptions {
   program?: Program;
@@ -19,7 +20,7 @@ export const SENTINEL_GROUP = 'lab';
 
 /** A primary with two replicas, watched by three Sentinels, all on loopback. */
 export class SentinelSet implements AsyncDisposable {
-  readonly servers: TestServer[] = [];
+  readonly servers: RedisServer[] = [];
   readonly #program: Program;
   readonly #downAfterMs: number;
   readonly #folder: string;
@@ -50,7 +51,7 @@ export class SentinelSet implements AsyncDisposable {
   }
 
   /** The server that the Sentinels name. */
-  async primary(): Promise<TestServer> {
+  async primary(): Promise<RedisServer> {
     const [, port] = (await this.#sentinels[0]!.admin.call(
       'SENTINEL',
       'GET-MASTER-ADDR-BY-NAME',
@@ -62,7 +63,7 @@ export class SentinelSet implements AsyncDisposable {
   }
 
   /** Resolves with the new primary once all Sentinels name another one than `old`. */
-  async failedOver(old: TestServer, limitMs = 30_000): Promise<TestServer> {
+  async failedOver(old: RedisServer, limitMs = 30_000): Promise<RedisServer> {
     await until(
       'another primary is named, and is one',
       async () => (await this.#newPrimary(old)) !== undefined,
@@ -78,7 +79,7 @@ export class SentinelSet implements AsyncDisposable {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  async #newPrimary(old: TestServer): Promise<TestServer | undefined> {
+  async #newPrimary(old: RedisServer): Promise<RedisServer | undefined> {
     const named = await this.primary();
     if (named === old) return undefined;
     return /role:master/.test(String(await named.ask('INFO', 'replication'))) ? named : undefined;
@@ -87,10 +88,10 @@ export class SentinelSet implements AsyncDisposable {
   async #startServers(config: readonly string[]): Promise<void> {
     const program = this.#program;
     const common = ['repl-diskless-sync-delay 0', 'repl-timeout 5', ...config];
-    const primary = await TestServer.start({ program, config: common });
+    const primary = await RedisServer.start({ program, config: common });
     this.servers.push(primary);
     const follow = [...common, `replicaof 127.0.0.1 ${primary.port}`];
-    this.servers.push(...(await Promise.all([1, 2].map(() => TestServer.start({ program, config: follow })))));
+    this.servers.push(...(await Promise.all([1, 2].map(() => RedisServer.start({ program, config: follow })))));
     // A Sentinel asks when it starts, and then only every ten seconds.
     await until('both replicas follow', async () => {
       return /connected_slaves:2/.test(String(await primary.ask('INFO', 'replication')));

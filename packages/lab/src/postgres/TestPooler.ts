@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Child, giveAway } from './child.js';
-import { freePort } from './ports.js';
+import { Child, giveAway } from '../child.js';
+import { freePort } from '../ports.js';
 import { pgBouncer } from './programs.js';
 
 /** A PgBouncer before one server, in transaction mode: connections of its clients share those of the server. */
@@ -44,7 +44,12 @@ export class TestPooler implements AsyncDisposable {
 
     writeFileSync(file, `${lines.join('\n')}\n`);
     try {
-      const child = await Child.start({ command: [program, file], cwd: folder, ready: /process up: PgBouncer/ });
+      const child = await Child.start({
+        command: [program, file],
+        cwd: folder,
+        asServer: true,
+        ready: /process up: PgBouncer/,
+      });
       return new TestPooler(port, folder, child);
     } catch (error) {
       rmSync(folder, { recursive: true, force: true });

@@ -1,5 +1,6 @@
-import { accessSync, constants, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { isProgram } from '../programs.js';
 
 /** Where Debian puts the programs of each version. */
 const DEBIAN = '/usr/lib/postgresql';
@@ -31,14 +32,5 @@ function versions(): string[] {
     return names.map((name) => join(DEBIAN, name, 'bin'));
   } catch {
     return [];
-  }
-}
-
-export function isProgram(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
   }
 }

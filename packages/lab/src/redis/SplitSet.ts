@@ -1,10 +1,11 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Child } from './child.js';
-import { Hosts } from './Hosts.js';
-import { isProgram, type Program } from './programs.js';
-import { PLACE } from './TestServer.js';
-import { until } from './until.js';
+import { Child } from '../child.js';
+import { Hosts } from '../Hosts.js';
+import { PLACE } from '../place.js';
+import { isProgram } from '../programs.js';
+import { until } from '../until.js';
+import type { Program } from './programs.js';
 
 const PORT = 6379;
 const SENTINEL_PORT = 26_379;

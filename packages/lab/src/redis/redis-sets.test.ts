@@ -1,7 +1,8 @@
 import { Cluster, Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
-import { SENTINEL_GROUP, SentinelSet, ServerCluster, serverPrograms } from '../testing/lab.js';
-import { slotOf } from './clients/cluster-slot.js';
+import { serverPrograms } from './programs.js';
+import { SENTINEL_GROUP, SentinelSet } from './SentinelSet.js';
+import { ServerCluster } from './ServerCluster.js';
 
 describe.concurrent.each(serverPrograms())('sets of $name', (program) => {
   test('Sentinels put a replica in the place of a frozen primary', { timeout: 60_000 }, async () => {
@@ -23,12 +24,13 @@ describe.concurrent.each(serverPrograms())('sets of $name', (program) => {
     const redis = new Cluster([{ host: '127.0.0.1', port: cluster.ports[0]! }]);
     redis.on('error', () => {});
     await redis.set('a', '1');
-    const old = await cluster.ownerOf(slotOf('a'));
+    const slot = Number(await cluster.servers[0]!.ask('CLUSTER', 'KEYSLOT', 'a'));
+    const old = await cluster.ownerOf(slot);
 
     await old.freeze();
     const heir = await cluster.failedOver(old);
 
-    expect(await cluster.ownerOf(slotOf('a'))).toBe(heir);
+    expect(await cluster.ownerOf(slot)).toBe(heir);
     expect(await heir.ask('GET', 'a')).toBe('1');
     redis.disconnect();
   });
