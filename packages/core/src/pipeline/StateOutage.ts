@@ -3,7 +3,7 @@ import type { Clock } from '../time/clock.js';
 import { pause } from './pause.js';
 
 const FIRST_DELAY_MS = 100;
-const LONGEST_DELAY_MS = 5_000;
+const LONGEST_DELAY_MS = 3_000;
 /** A call that works when it is made again is nobody's trouble: from this one on it is told of. */
 const TOLD_TRY = 2;
 

@@ -58,30 +58,33 @@ const before = (line: string): string => line.replace(/ \(.*|, after.*/, '');
 
 /** Facts of bots whose state store is away while their coordinator is not. */
 export const stateOutages: Record<string, (lab: BotLab) => Promise<void>> = {
-  'a state store that takes no save for long costs no attempt: what was handled is saved, and not handled again': async (
-    lab,
-  ) => {
-    const { store, runs, set } = scene(lab);
-    const { provider } = await lab.bot(set, { state: store });
+  'a state store that takes no save for long costs no attempt: what was handled is saved, and not handled again':
+    async (lab) => {
+      const { store, runs, set } = scene(lab);
+      const { provider } = await lab.bot(set, { state: store });
 
-    await provider.receive({ chat: 'k', id: '1', text: 'full' });
-    await provider.receive({ chat: 'k', id: '2', text: 'two' });
-    await provider.receive({ chat: 'j', id: '3', text: 'three' });
-    await lab.sleep(1.5 * lab.leaseMs);
-    claimEqual([lab.ends.length, runs], [0, ['1 try 1 finds 0', '3 try 1 finds 0']], 'ends and runs meanwhile');
-    claim(store.refused > 4, `only ${store.refused} calls were refused`);
-    store.is = 'well';
-    await lab.until(5_000 + lab.leaseMs, () => lab.ends.length === 3, 'all ends');
+      await provider.receive({ chat: 'k', id: '1', text: 'full' });
+      await provider.receive({ chat: 'k', id: '2', text: 'two' });
+      await provider.receive({ chat: 'j', id: '3', text: 'three' });
+      await lab.sleep(1.5 * lab.leaseMs);
+      claimEqual([lab.ends.length, runs], [0, ['1 try 1 finds 0', '3 try 1 finds 0']], 'ends and runs meanwhile');
+      claim(store.refused > 4, `only ${store.refused} calls were refused`);
+      store.is = 'well';
+      await lab.until(5_000 + lab.leaseMs, () => lab.ends.length === 3, 'all ends');
 
-    claimEqual(runs, ['1 try 1 finds 0', '3 try 1 finds 0', '2 try 1 finds 1'], 'runs');
-    claimEqual(lab.ends.map(({ how }) => how), ['handled', 'handled', 'handled'], 'ends');
-    claimEqual([lab.textsTo('k'), lab.errors], [['full', 'two'], []], 'replies, and what onError heard');
-    claimEqual(
-      toldOf(lab),
-      ['botmesh: state cannot be saved', 'botmesh: state can be saved again'],
-      'what operators are told',
-    );
-  },
+      claimEqual(runs, ['1 try 1 finds 0', '3 try 1 finds 0', '2 try 1 finds 1'], 'runs');
+      claimEqual(
+        lab.ends.map(({ how }) => how),
+        ['handled', 'handled', 'handled'],
+        'ends',
+      );
+      claimEqual([lab.textsTo('k'), lab.errors], [['full', 'two'], []], 'replies, and what onError heard');
+      claimEqual(
+        toldOf(lab),
+        ['botmesh: state cannot be saved', 'botmesh: state can be saved again'],
+        'what operators are told',
+      );
+    },
 
   'a state store that cannot be read holds messages back for as long, uncounted and in order': async (lab) => {
     const { store, runs, set } = scene(lab);
@@ -174,6 +177,10 @@ export const stateOutages: Record<string, (lab: BotLab) => Promise<void>> = {
     await lab.until(lab.leaseMs, () => lab.ends.length === 2, 'both ends');
 
     claimEqual(runs.slice(0, 2), ['1 try 1 finds 0', '2 try 1 finds 0'], 'first runs');
-    claimEqual(lab.ends.map(({ how }) => how), ['handled', 'handled'], 'ends');
+    claimEqual(
+      lab.ends.map(({ how }) => how),
+      ['handled', 'handled'],
+      'ends',
+    );
   },
 };
