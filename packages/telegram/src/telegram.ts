@@ -1,6 +1,7 @@
 import { BadInputError, jsonWebhook, longPolling, type PollFault, type Provider } from '@botmesh/core/spi';
 import { answerCallbacks } from './answer-callbacks.js';
 import { ApiError, type Call, client, deliveryErrorOf } from './api.js';
+import { readChatName } from './chat-name.js';
 import { type Downloaded, type DownloadOptions, download } from './download.js';
 import { checkOptions, type TelegramOptions } from './options.js';
 import { messageOf, type Update } from './receive.js';
@@ -44,6 +45,8 @@ export function telegram(options: TelegramOptions): Telegram {
   return {
     ...receiving(options, call, account, timeoutMs),
     send: sender(call, { timeoutMs, onSent: telling(options) }),
+    // Telegram limits a group, not each of its topics.
+    placeOf: (chat) => String(readChatName(chat)?.id ?? chat),
     download: (fileId, how = {}) => download(files, fileId, how),
     call: async (method, payload = {}, { signal } = {}) => {
       try {
