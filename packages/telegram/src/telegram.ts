@@ -1,5 +1,5 @@
 import { BadInputError, jsonWebhook, longPolling, type PollFault, type Provider } from '@botmesh/core/spi';
-import { answerCallbacks } from './answer-callbacks.js';
+import { type Answering, answering } from './answer.js';
 import { ApiError, type Call, client, deliveryErrorOf } from './api.js';
 import { readChatName } from './chat-name.js';
 import { type Downloaded, type DownloadOptions, download } from './download.js';
@@ -61,14 +61,14 @@ export function telegram(options: TelegramOptions): Telegram {
 function receiving(options: TelegramOptions, call: Call, account: string, timeoutMs: number): Omit<Provider, 'send'> {
   const { webhook } = options;
   const received = webhook === undefined ? polled(options, call, account) : pushed(webhook, account);
-  if (options.answerCallbacks === false) return received;
+  const { answer, answerCallbacks = true, log = console.warn } = options;
+  if (answer === undefined && !answerCallbacks) return received;
+  const setup: Answering = { call, timeoutMs, answer, answerCallbacks, log };
   const { start, webhook: receive } = received;
   return {
     ...received,
-    start: (intake, lead) => start(answerCallbacks(intake, call, timeoutMs), lead),
-    ...(receive === undefined
-      ? {}
-      : { webhook: (request, intake) => receive(request, answerCallbacks(intake, call, timeoutMs)) }),
+    start: (intake, lead) => start(answering(intake, setup), lead),
+    ...(receive === undefined ? {} : { webhook: (request, intake) => receive(request, answering(intake, setup)) }),
   };
 }
 
