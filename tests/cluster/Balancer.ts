@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net';
 
 /** Longer than a replica takes; one that is frozen answers never. */
 const PATIENCE_MS = 1_500;
+/** What is said of one connection only. */
+const OF_THE_CONNECTION = ['host', 'connection', 'content-length', 'transfer-encoding', 'expect', 'keep-alive'];
 
 /** Passes each request on to the next of several ports of this host, and answers 502 for one that does not answer. */
 export class Balancer {
@@ -34,16 +36,28 @@ export class Balancer {
 
   async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      let body = '';
-      for await (const chunk of request) body += String(chunk);
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of request) chunks.push(chunk as Uint8Array);
       const targets = this.targets();
       const port = targets[this.#count++ % targets.length];
-      const headers = { 'x-telegram-bot-api-secret-token': String(request.headers['x-telegram-bot-api-secret-token']) };
+      const { method = 'POST', url = '/' } = request;
       const signal = AbortSignal.timeout(PATIENCE_MS);
-      const answer = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers, body, signal });
-      response.writeHead(answer.status).end(await answer.text());
+      const body = method === 'POST' ? { body: Buffer.concat(chunks) } : {};
+      const answer = await fetch(`http://127.0.0.1:${port}${url}`, {
+        method,
+        headers: headersOf(request),
+        signal,
+        ...body,
+      });
+      const type = answer.headers.get('content-type');
+      response.writeHead(answer.status, type === null ? {} : { 'content-type': type }).end(await answer.text());
     } catch {
       response.writeHead(502).end();
     }
   }
+}
+
+function headersOf({ headers }: IncomingMessage): Record<string, string> {
+  const passed = Object.entries(headers).filter(([name]) => !OF_THE_CONNECTION.includes(name));
+  return Object.fromEntries(passed.map(([name, value]) => [name, String(value)]));
 }
