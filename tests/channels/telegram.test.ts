@@ -1,5 +1,8 @@
+import { describe } from 'vitest';
 import { telegramPolling, telegramWebhook } from './platforms.js';
 import { declareChannel } from './suite.js';
 
-declareChannel(telegramWebhook);
-declareChannel(telegramPolling);
+describe.concurrent('Telegram', () => {
+  declareChannel(telegramWebhook);
+  declareChannel(telegramPolling);
+});

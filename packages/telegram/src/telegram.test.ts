@@ -478,6 +478,30 @@ async function openForSuite(): Promise<OpenProvider> {
   return { provider, deliver, sent, refuseNextSend: () => fake.refuse(403, 'Forbidden'), close: () => fake.stop() };
 }
 
+test('a token that is taken no more gives the poll up to another replica, which may have the next one', async () => {
+  const fake = await FakeTelegram.start();
+  closing.push(() => fake.stop());
+  const mesh = new MemoryMesh();
+  const elected: string[] = [];
+  for (const replicaId of ['a', 'b']) {
+    const coordinator = new MemoryCoordinator({ mesh, replicaId });
+    coordinator.on('elected', () => elected.push(replicaId));
+    const provider = telegram({ token: fake.token, apiRoot: fake.apiRoot, log: () => {} });
+    const bot = new Bot({ provider, coordinator, log: () => {} });
+    bot.onError(() => {});
+    await bot.start();
+    closing.push(() => bot.stop());
+  }
+  await fake.until('one polls', () => fake.polling === 1);
+
+  fake.refuse(401, 'Unauthorized', { method: 'getUpdates' });
+  fake.say(1, 'hi');
+  await fake.until('the other one polls', () => elected.length === 2 && fake.polling === 1);
+
+  expect(elected).toEqual(['a', 'b']);
+  expect(fake.mostPolling).toBe(1);
+});
+
 test('options that cannot work are refused by name', () => {
   expect(() => telegram({ token: 'x' })).toThrow(/no token/);
   expect(() => telegram({ token: '1:a', webhook: { secretToken: '' } })).toThrow(/no secretToken/);

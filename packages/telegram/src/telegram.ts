@@ -1,4 +1,4 @@
-import { BadInputError, jsonWebhook, longPolling, type PollFault, type Provider } from '@botmesh/core/spi';
+import { BadInputError, jsonWebhook, type Lead, longPolling, type PollFault, type Provider } from '@botmesh/core/spi';
 import { type Answering, answering } from './answer.js';
 import { ApiError, type Call, client, deliveryErrorOf } from './api.js';
 import { readChatName } from './chat-name.js';
@@ -89,13 +89,18 @@ function polled(
   call: Call,
   account: string,
 ): Omit<Provider, 'send'> {
-  return longPolling<Update>({
+  let leading: Lead | undefined;
+  const polling = longPolling<Update>({
     name: 'telegram',
     // While a webhook is set, nobody may poll.
     connect: (signal) => call('deleteWebhook', {}, { signal }),
     poll: (offset, signal) => {
       const asked = { offset, limit: 100, timeout: pollSeconds, allowed_updates: allowedUpdates };
-      return call('getUpdates', asked, { signal }) as Promise<Update[]>;
+      return call('getUpdates', asked, { signal }).catch((error: unknown) => {
+        // Another replica may have the next token already.
+        if (error instanceof ApiError && error.status === 401) leading?.giveUp?.(deliveryErrorOf(error));
+        throw error;
+      }) as Promise<Update[]>;
     },
     confirm: (offset) => call('getUpdates', { offset, limit: 1, timeout: 0 }),
     longestPollMs: (pollSeconds + POLL_SLACK_SECONDS) * 1000,
@@ -109,6 +114,13 @@ function polled(
     onConflict,
     log,
   });
+  return {
+    ...polling,
+    start: (intake, lead) => {
+      leading = lead;
+      return polling.start(intake, lead);
+    },
+  };
 }
 
 function judge(error: unknown): PollFault {
