@@ -237,6 +237,9 @@ describe('what somebody writes', () => {
       authorizations: [{ is_enterprise_install: true }],
     };
 
+    const forPerson = { ...eventOf({ user: 'U1' }), authorizations: [{ user_id: 'U1', is_bot: false }] };
+
+    expect(messageOf(forPerson)).toMatchObject({ chat: 'C1:1.1', from: 'U1', kind: 'message' });
     expect(messageOf(shared)).toMatchObject({ chat: 'C1:1.1', from: 'W1' });
     expect(messageOf(grid)).toMatchObject({ chat: 'C1:1.1', from: 'W1' });
     expect(messageOf({ ...eventOf({}), authorizations: undefined })).toMatchObject({ chat: 'C1:1.1', from: 'U1' });

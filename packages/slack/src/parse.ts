@@ -109,7 +109,9 @@ function isOwn(body: Body): boolean {
   });
 }
 
+/** Whom the app is installed for may be a person, too: what he writes is not the bot's. */
 function ownUser(body: Body): string | undefined {
-  const [own] = Array.isArray(body.authorizations) ? (body.authorizations as unknown[]) : [];
-  return text(of(own).user_id);
+  const [first] = Array.isArray(body.authorizations) ? (body.authorizations as unknown[]) : [];
+  const own = of(first);
+  return own.is_bot === false ? undefined : text(own.user_id);
 }
