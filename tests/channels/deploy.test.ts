@@ -92,7 +92,8 @@ class Site implements AsyncDisposable {
 
   /** `own`: what the file sets; the rest is what `bot.env` is to say. */
   static async open(backend: Backend, own: Environment): Promise<Site> {
-    const [{ reach, close }, balancer] = await Promise.all([backend.open(), Balancer.start()]);
+    const [opened, balancer] = await Promise.all([backend.open(), Balancer.start()]);
+    const { reach } = opened;
     const retryMs = Array<number>(200).fill(50);
     const fake = await FakeSlack.start({ eventsUrl: `${balancer.url}slack`, retryMs });
     const url = (reach as { url: string }).url;
@@ -104,7 +105,7 @@ class Site implements AsyncDisposable {
       REDIS_URL: reach.kind === 'redis' ? url : '',
       DATABASE_URL: reach.kind === 'postgres' ? url : '',
     };
-    return new Site(fake, balancer, { ...own, ...secrets }, close);
+    return new Site(fake, balancer, { ...own, ...secrets }, () => opened.close());
   }
 
   launch(): Container {

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
-import { Bot } from '@botmesh/core';
-import { type Provider, type Reply, SIGNATURE_HEADER } from '@botmesh/core/spi';
+import { Bot, SIGNATURE_HEADER } from '@botmesh/core';
+import type { Provider, Reply } from '@botmesh/core/spi';
 import { slack } from '@botmesh/slack';
 import { signRequest } from '@botmesh/slack/testing';
 import { telegram } from '@botmesh/telegram';
@@ -56,7 +56,7 @@ interface Channel {
   make(
     apiUrl: string,
     log: (line: string) => void,
-  ): Provider & { call?(method: string, args: object): Promise<unknown> };
+  ): Provider & { call?(method: string, args: Readonly<Record<string, unknown>>): Promise<unknown> };
   /** What a person writes, as the platform posts it. Undefined for one that is not called. */
   readonly body?: string;
   sign?(body: string, secret: string): Record<string, string>;
