@@ -92,10 +92,10 @@ class Site implements AsyncDisposable {
 
   /** `own`: what the file sets; the rest is what `bot.env` is to say. */
   static async open(backend: Backend, own: Environment): Promise<Site> {
-    const [opened, balancer] = await Promise.all([backend.open(), Balancer.start()]);
+    const [opened, balancer] = await Promise.all([backend.open(), Balancer.start(PATIENCE_MS)]);
     const { reach } = opened;
     const retryMs = Array<number>(200).fill(50);
-    const fake = await FakeSlack.start({ eventsUrl: `${balancer.url}slack`, retryMs });
+    const fake = await FakeSlack.start({ eventsUrl: `${balancer.url}slack`, retryMs, ackMs: PATIENCE_MS });
     const url = (reach as { url: string }).url;
     const secrets = {
       CHANNEL: 'slack',

@@ -113,8 +113,8 @@ describe.concurrent('Slack by the Events API, three processes', () => {
     const limited = calls.find(({ error }) => error === 'ratelimited')!;
     const after = calls.filter(({ atMs }) => atMs > limited.atMs);
     const early = after.filter(({ args, atMs }) => args.channel === 'C1' && atMs < limited.atMs + limitS * 1_000);
-    // Each other thread may have been given its slot before.
-    expect(early.length).toBeLessThan(threads.length);
+    // Each other thread may have been given its slot before, and one more until the others have heard.
+    expect(early.length).toBeLessThanOrEqual(2 * (threads.length - 1));
     expect(after.find(({ args }) => args.channel === 'D9')!.atMs).toBeLessThan(limited.atMs + limitS * 1_000);
     for (const thread of threads) {
       const told = fake.messages('C1', thread).filter(({ by }) => by === 'bot');

@@ -11,14 +11,16 @@ const OF_THE_CONNECTION = ['host', 'connection', 'content-length', 'transfer-enc
 export class Balancer {
   targets: () => readonly number[] = () => [];
   readonly #server: Server;
+  readonly #patienceMs: number;
   #count = 0;
 
-  private constructor() {
+  private constructor(patienceMs: number) {
+    this.#patienceMs = patienceMs;
     this.#server = createServer((request, response) => void this.#pass(request, response));
   }
 
-  static async start(): Promise<Balancer> {
-    const balancer = new Balancer();
+  static async start(patienceMs = PATIENCE_MS): Promise<Balancer> {
+    const balancer = new Balancer(patienceMs);
     balancer.#server.listen(0, '127.0.0.1');
     await once(balancer.#server, 'listening');
     return balancer;
@@ -41,7 +43,7 @@ export class Balancer {
       const targets = this.targets();
       const port = targets[this.#count++ % targets.length];
       const { method = 'POST', url = '/' } = request;
-      const signal = AbortSignal.timeout(PATIENCE_MS);
+      const signal = AbortSignal.timeout(this.#patienceMs);
       const body = method === 'POST' ? { body: Buffer.concat(chunks) } : {};
       const answer = await fetch(`http://127.0.0.1:${port}${url}`, {
         method,
