@@ -703,7 +703,8 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       const account = provider.accountOf?.(chat);
       return account === undefined ? name : `${name}:${account}`;
     };
-    return new Pacer(this.#clock, this.#mail, accountOf, rates);
+    const placeOf = (chat: string): string => provider.placeOf?.(chat) ?? chat;
+    return new Pacer(this.#clock, this.#mail, { accountOf, placeOf }, rates);
   }
 
   #rejected({ ticket, id }: Work, message: Message): void {
