@@ -15,14 +15,16 @@ interface Server {
   readonly isolation: string;
   readonly user: string;
   readonly fsync: string;
+  readonly pid: number;
 }
 
 export interface Finding {
   /**
    * - `isolation`: transactions begin stricter than READ COMMITTED, which costs round trips
+   * - `prepare`: a pooler stands between, and the user's own statements are prepared by name
    * - `fsync`: a crash of the host may destroy the database
    */
-  readonly code: 'isolation' | 'fsync';
+  readonly code: 'isolation' | 'prepare' | 'fsync';
   readonly message: string;
 }
 
@@ -31,6 +33,8 @@ export interface CheckOptions {
   readonly schema: string;
   /** Whether the schema may be set up here. */
   readonly migrates: boolean;
+  /** Whether the user's own statements are prepared by name. */
+  readonly prepares: boolean;
 }
 
 export interface Checked {
@@ -44,7 +48,7 @@ export interface Checked {
  *
  * @throws ServerUnfitError that says what to change; what the server said else
  */
-export async function check(link: Link, { migrates, schema, where }: CheckOptions): Promise<Checked> {
+export async function check(link: Link, { migrates, prepares, schema, where }: CheckOptions): Promise<Checked> {
   const server = await ask(link);
   if (server.version < OLDEST) {
     throw new ServerUnfitError(
@@ -66,18 +70,24 @@ export async function check(link: Link, { migrates, schema, where }: CheckOption
   }
   await bringUp(link, { migrates, schema, where }, server.user);
   await checkRights(link, schema, where, server.user);
-  return { findings: findings(where, server), isStrict: server.isolation !== 'read committed' };
+  const isPooled = link.peerPid !== undefined && link.peerPid !== server.pid;
+  return { findings: findings(where, server, isPooled && prepares), isStrict: server.isolation !== 'read committed' };
 }
 
 async function ask(link: Link): Promise<Server> {
   const answer = await link.query(`select json_build_object(
     'version', current_setting('server_version_num')::int, 'isStandby', pg_is_in_recovery(),
     'isReadOnly', current_setting('transaction_read_only')::bool, 'isolation', current_setting('transaction_isolation'),
-    'user', current_user, 'fsync', current_setting('fsync'))`);
+    'user', current_user, 'fsync', current_setting('fsync'),
+    'pid', pg_backend_pid())`);
   return JSON.parse(answer ?? '{}') as Server;
 }
 
-async function bringUp(link: Link, { migrates, schema, where }: CheckOptions, user: string): Promise<void> {
+async function bringUp(
+  link: Link,
+  { migrates, schema, where }: Omit<CheckOptions, 'prepares'>,
+  user: string,
+): Promise<void> {
   const found = await versionIn(link, schema);
   refuseNewer(where, schema, found);
   const wanted = newestVersion(schema);
@@ -115,12 +125,18 @@ async function checkRights(link: Link, schema: string, where: string, user: stri
   );
 }
 
-function findings(where: string, { fsync, isolation, user }: Server): Finding[] {
+function findings(where: string, { fsync, isolation, user }: Server, preparesByPooler: boolean): Finding[] {
   const found: Finding[] = [];
   if (isolation !== 'read committed') {
     found.push({
       code: 'isolation',
       message: `On ${where} transactions of ${quoted(user)} begin as ${isolation}: each step takes three round trips instead of one. Set default_transaction_isolation of this role to 'read committed'.`,
+    });
+  }
+  if (preparesByPooler) {
+    found.push({
+      code: 'prepare',
+      message: `A pooler stands before ${where}, and the instance of postgres that was passed prepares statements by name: those of handlers in ctx.transaction() fail there, unless the pooler keeps track of them (PgBouncer 1.21 and later, max_prepared_statements). Pass an instance with prepare: false.`,
     });
   }
   if (fsync === 'off') {

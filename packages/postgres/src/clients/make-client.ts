@@ -7,7 +7,7 @@ import type { PostgresClient, WakeUp } from './client.js';
 import { unavailable } from './failures.js';
 import { Listening } from './Listening.js';
 import type { Library } from './libraries.js';
-import { recognise } from './libraries.js';
+import { findLibrary, preparesByName, recognise } from './libraries.js';
 import type { Dialer, DialSettings, Link } from './link.js';
 import { checkPlace, dialerFor, type Place } from './place.js';
 import { explain, ServerUnfitError } from './unfit.js';
@@ -134,7 +134,7 @@ class OwnConnections implements PostgresClient {
   }
 
   async #open(): Promise<Opened> {
-    const { listenUrl, schema, migrate: migrates } = this.#options;
+    const { client, listenUrl, schema, migrate: migrates } = this.#options;
     const dialer = await dialerFor(this.#options, this.#options, this.#library);
     const { where } = dialer;
     this.#where = where;
@@ -143,7 +143,7 @@ class OwnConnections implements PostgresClient {
       await calls.open();
       let isStrict = false;
       await calls.run(async (link) => {
-        const checked = await check(link, { where, schema, migrates });
+        const checked = await check(link, { where, schema, migrates, prepares: preparesByName(client) });
         isStrict = checked.isStrict;
         for (const { code, message } of checked.findings) {
           process.emitWarning(message, { type: 'BotmeshWarning', code: `postgres-${code}` });
@@ -158,15 +158,13 @@ class OwnConnections implements PostgresClient {
     }
   }
 
-  /** By the library that all others go by. */
+  /** By the library that all others go by, and with the same TLS. */
   async #earsOf(listenUrl: string): Promise<Dialer> {
     const { client, connectTimeoutMs, timeoutMs } = this.#options;
     const settings = { connectTimeoutMs, timeoutMs };
-    const name = client === undefined ? this.#library?.name : recognise(client).library;
-    const { findLibrary } = await import('./libraries.js');
-    const library =
-      name === this.#library?.name && this.#library !== undefined ? this.#library : await findLibrary(name);
-    return library.dialer(listenUrl, settings);
+    if (client === undefined) return (this.#library ?? (await findLibrary())).dialer(listenUrl, settings);
+    const { library, ssl } = recognise(client);
+    return (await findLibrary(library)).dialer(listenUrl, settings, ssl);
   }
 
   /** Sends a notification by another connection. A pooler of transactions gives it to nobody, or to somebody else. */

@@ -7,6 +7,7 @@ export interface PgClient {
   connect(): Promise<unknown>;
   query(config: object): Promise<PgResult | readonly PgResult[]>;
   end(): Promise<void>;
+  readonly processID?: number | null;
   on(event: string, listener: (...args: never[]) => void): unknown;
 }
 
@@ -80,6 +81,7 @@ export class PgDialer implements Dialer {
       throw error;
     }
     return {
+      peerPid: client.processID ?? undefined,
       query: async (text, values) => {
         const answer = await client.query({ text, values, rowMode: 'array', types: AS_TEXT });
         const last = Array.isArray(answer) ? (answer as readonly PgResult[]).at(-1) : (answer as PgResult);

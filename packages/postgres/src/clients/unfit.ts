@@ -46,6 +46,24 @@ interface Sign {
 
 const SIGNS: readonly Sign[] = [
   {
+    sign: /no encryption|SSL (?:connection )?is required|SSL required/i,
+    reason: 'certificate',
+    explain: (where) =>
+      `${where} takes connections by TLS only, or not this user. Add ?sslmode=verify-full to the url, or pass a client with ssl: { ca }.`,
+  },
+  {
+    sign: /valid client certificate|certificate required|certificate authentication failed/i,
+    reason: 'certificate',
+    explain: (where) =>
+      `${where} wants a certificate of this user. Pass a client with ssl: { ca, cert, key }, or sslcert and sslkey in the url of pg.`,
+  },
+  {
+    sign: /statement pooling mode/,
+    reason: 'pooler',
+    explain: (where) =>
+      `The pooler at ${where} gives out connections for single statements, so nothing can be set up there, and there are no transactions. Set pool_mode to transaction.`,
+  },
+  {
     sign: /^28|SCRAM|SASL|password must be a string|(?:password|auth\w*) failed|no such user/i,
     reason: 'login',
     explain: (where) =>
