@@ -96,8 +96,9 @@ export class PostgresJsDialer implements Dialer {
         return socket;
       },
     });
+    const end = (): Promise<void> => sql.end({ timeout: 0 }).catch(() => {});
     const destroy = (): void => {
-      void sql.end({ timeout: 0 }).catch(() => {});
+      void end();
       closeSoon(socket);
     };
     try {
@@ -106,8 +107,8 @@ export class PostgresJsDialer implements Dialer {
       if (socket?.destroyed !== false) throw new Error('the connection broke while it was made');
       return { query: run, peerPid, destroy };
     } catch (error) {
-      destroy();
-      socket?.destroy();
+      // The library says goodbye by the TLS it has put over the socket: on a closed one that is thrown out of nowhere.
+      void end().finally(() => socket?.destroy());
       throw error;
     }
   }
