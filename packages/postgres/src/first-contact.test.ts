@@ -4,7 +4,7 @@ import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { urlClients } from '../testing/clients.js';
-import { postgresFolder } from '../testing/lab/programs.js';
+import { psql } from '../testing/lab/programs.js';
 import { TestProxy, TestServer, until } from '../testing/lab.js';
 import type { PostgresClient } from './clients/client.js';
 import { type ClientOptions, makeClient } from './clients/make-client.js';
@@ -258,10 +258,10 @@ test('what sql() prints sets up all there is for psql, twice the same, and lets 
   const script = join(server.folder, 'script.sql');
   const { writeFileSync } = await import('node:fs');
   writeFileSync(script, sql({ role: 'bot' }));
-  const psql = [server.url(name), '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', script];
+  const args = [server.url(name), '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', script];
 
-  execFileSync(join(postgresFolder(), 'psql'), psql, { stdio: 'pipe' });
-  execFileSync(join(postgresFolder(), 'psql'), psql, { stdio: 'pipe' });
+  execFileSync(psql(), args, { stdio: 'pipe' });
+  execFileSync(psql(), args, { stdio: 'pipe' });
 
   expect(readFileSync(script, 'utf8')).not.toContain('undefined');
   await client(urlClients[0]!, { url: server.url(name, 'bot'), migrate: false }).open();
