@@ -217,8 +217,13 @@ export class TestServer implements AsyncDisposable {
       `select labelfile from ${isOld ? 'pg_stop_backup(false, false)' : 'pg_backup_stop(false)'}`,
     );
     for (const file of ['postmaster.pid', 'postmaster.opts']) rmSync(join(standby.data, file), { force: true });
-    writeFileSync(join(standby.data, 'backup_label'), row![0] as string);
-    writeFileSync(join(standby.data, 'standby.signal'), '');
+    for (const [name, text] of [
+      ['backup_label', row![0] as string],
+      ['standby.signal', ''],
+    ] as const) {
+      writeFileSync(join(standby.data, name), text);
+      giveAway(join(standby.data, name));
+    }
   }
 
   /** Another after each recovery, while the postmaster stays. */
