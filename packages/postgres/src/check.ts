@@ -1,4 +1,4 @@
-import { stateOf } from './clients/failures.js';
+import { bare, messageOf, stateOf } from './clients/failures.js';
 import type { Link } from './clients/link.js';
 import { ServerUnfitError } from './clients/unfit.js';
 import { quoted } from './quoting.js';
@@ -68,9 +68,10 @@ export async function check(link: Link, { migrates, prepares, schema, where }: C
       `${where} takes no writes: default_transaction_read_only is on for ${quoted(server.user)} or its database. Switch it off for this role.`,
     );
   }
+  const isPooled = link.peerPid !== undefined && link.peerPid !== server.pid;
+  if (isPooled) await demandTransactions(link, where);
   await bringUp(link, { migrates, schema, where }, server.user);
   await checkRights(link, schema, where, server.user);
-  const isPooled = link.peerPid !== undefined && link.peerPid !== server.pid;
   return { findings: findings(where, server, isPooled && prepares), isStrict: server.isolation !== 'read committed' };
 }
 
@@ -81,6 +82,22 @@ async function ask(link: Link): Promise<Server> {
     'user', current_user, 'fsync', current_setting('fsync'),
     'pid', pg_backend_pid())`);
   return JSON.parse(answer ?? '{}') as Server;
+}
+
+/** Some poolers give out a connection for one statement only. */
+async function demandTransactions(link: Link, where: string): Promise<void> {
+  try {
+    await link.query('begin');
+    await link.query('commit');
+  } catch (cause) {
+    // By postgres nothing is heard but that the connection has ended.
+    if (!/statement pooling/.test(messageOf(cause)) && stateOf(cause) !== undefined) throw cause;
+    throw new ServerUnfitError(
+      'pooler',
+      `The pooler before ${where} ends a connection that begins a transaction: it gives one out for each statement. Set pool_mode to transaction.`,
+      { cause: bare(cause) },
+    );
+  }
 }
 
 async function bringUp(

@@ -170,7 +170,7 @@ describe.each(ways)('$name', (way) => {
   test('a server that wants TLS says so to who comes without', async () => {
     const error = await refused({ url: urlOf('tls_only') });
 
-    expect(error).toMatchObject({ code: 'config', reason: 'certificate', message: /sslmode=verify-full/ });
+    expect(error).toMatchObject({ code: 'config', reason: 'login', message: /sslmode=verify-full/ });
   });
 
   test('a certificate of the client is shown, and is told of where it lacks', async () => {

@@ -19,6 +19,7 @@ export interface FleetOptions {
   readonly shards?: number;
   readonly synchronousCommit?: boolean;
   readonly wakeUp?: 'listen' | 'poll';
+  readonly pollMs?: number;
   /** For the control: replicas that go on believing in what they have lost. */
   readonly forgets?: boolean;
 }

@@ -150,7 +150,9 @@ async function prove(sql: PostgresSql): Promise<{ readonly run: Run; readonly pe
   try {
     if ((await whole('select $1::text', [PROBE])) === PROBE) return { run: whole, peerPid };
   } catch (error) {
-    if ((error as { code?: unknown }).code !== '08P01') throw error;
+    // A pooler refuses logins with the same code, and they are fatal.
+    const { code, severity } = error as { code?: unknown; severity?: unknown };
+    if (code !== '08P01' || severity !== 'ERROR') throw error;
   }
   const slowly: Run = async (text, values) =>
     first(await sql.unsafe(text, values === undefined ? [] : [...values]).raw());

@@ -46,10 +46,10 @@ interface Sign {
 
 const SIGNS: readonly Sign[] = [
   {
-    sign: /no encryption|SSL (?:connection )?is required|SSL required/i,
-    reason: 'certificate',
+    sign: /no encryption|SSL required/i,
+    reason: 'login',
     explain: (where) =>
-      `${where} takes connections by TLS only, or not this user. Add ?sslmode=verify-full to the url, or pass a client with ssl: { ca }.`,
+      `${where} takes no connection like this one: pg_hba.conf has this user, database or host not, or by TLS only. For TLS add ?sslmode=verify-full to the url, or pass a client with ssl: { ca }.`,
   },
   {
     sign: /valid client certificate|certificate required|certificate authentication failed/i,
@@ -58,10 +58,16 @@ const SIGNS: readonly Sign[] = [
       `${where} wants a certificate of this user. Pass a client with ssl: { ca, cert, key }, or sslcert and sslkey in the url of pg.`,
   },
   {
+    sign: /unsupported startup parameter/i,
+    reason: 'pooler',
+    explain: (where) =>
+      `The pooler at ${where} refuses a setting that the url or client asks for at login. Leave it out, set it for the role, or list it in ignore_startup_parameters.`,
+  },
+  {
     sign: /statement pooling mode/,
     reason: 'pooler',
     explain: (where) =>
-      `The pooler at ${where} gives out connections for single statements, so nothing can be set up there, and there are no transactions. Set pool_mode to transaction.`,
+      `The pooler before ${where} gives out connections for single statements, so there are no transactions. Set pool_mode to transaction.`,
   },
   {
     sign: /^28|SCRAM|SASL|password must be a string|(?:password|auth\w*) failed|no such user/i,
