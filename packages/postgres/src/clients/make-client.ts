@@ -3,7 +3,7 @@ import { ConfigError } from '@botmesh/core/spi';
 import { check } from '../check.js';
 import { checkSchema } from '../schema.js';
 import { Calls } from './Calls.js';
-import type { PostgresClient, WakeUp } from './client.js';
+import { DatabaseError, type PostgresClient, type WakeUp } from './client.js';
 import { unavailable } from './failures.js';
 import { Listening } from './Listening.js';
 import type { Library } from './libraries.js';
@@ -58,10 +58,14 @@ interface Opened {
   readonly dialer: Dialer;
   readonly calls: Calls;
   readonly listening: Listening;
-  readonly isStrict: boolean;
+  /** Whether each statement has to be begun as READ COMMITTED. */
+  isStrict: boolean;
   /** Whether it is known that what listens hears. */
   isProven: boolean;
 }
+
+/** With which a step refuses to run in a transaction that is stricter than READ COMMITTED. */
+const INVALID_TRANSACTION_STATE = '25000';
 
 /** All connections are its own, also where a client was passed in: what its user does with that one is in nobody's way. */
 class OwnConnections implements PostgresClient {
@@ -97,8 +101,15 @@ class OwnConnections implements PostgresClient {
   }
 
   async call(text: string, values: readonly (string | null)[]): Promise<string | null> {
-    const { calls, isStrict } = this.#current();
-    return calls.run((link) => (isStrict ? asReadCommitted(link, text, values) : link.query(text, values)));
+    const opened = this.#current();
+    const { calls, isStrict } = opened;
+    try {
+      return await calls.run((link) => (isStrict ? asReadCommitted(link, text, values) : link.query(text, values)));
+    } catch (error) {
+      // Somebody has made the role stricter since the start.
+      if (error instanceof DatabaseError && error.code === INVALID_TRANSACTION_STATE) opened.isStrict = true;
+      throw error;
+    }
   }
 
   async listen(channel: string, onPayload: (payload: string) => void, onGap: () => void): Promise<() => Promise<void>> {
@@ -182,7 +193,7 @@ class OwnConnections implements PostgresClient {
     const { connectTimeoutMs } = this.#options;
     try {
       const limitMs = connectTimeoutMs / 4;
-      await calls.run((link) => link.query('select pg_notify($1, $2)', [channel, '']));
+      await calls.run((link) => link.query('select pg_catalog.pg_notify($1, $2)', [channel, '']));
       await within(limitMs, 'a notification', hears);
     } catch (cause) {
       if (!(cause instanceof Error) || cause.name !== 'TimedOut') throw cause;

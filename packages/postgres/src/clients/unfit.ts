@@ -1,5 +1,5 @@
 import { ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
-import { bare, judge, messageOf, stateOf, unavailable } from './failures.js';
+import { bare, goneCause, judge, messageOf, stateOf, unavailable } from './failures.js';
 
 /**
  * What has to be changed before a server can be used.
@@ -12,6 +12,7 @@ import { bare, judge, messageOf, stateOf, unavailable } from './failures.js';
  * - `newer`: its tables are of a newer version of the package
  * - `standby`: it takes no writes
  * - `pooler`: what listens there hears nothing
+ * - `setting`: a setting of the database or the role does not go with the package
  * - `version`: the server is too old
  */
 export type UnfitReason =
@@ -23,6 +24,7 @@ export type UnfitReason =
   | 'newer'
   | 'standby'
   | 'pooler'
+  | 'setting'
   | 'version';
 
 /** The server answers, and cannot be used as it is set up: time alone would not mend it. */
@@ -111,7 +113,8 @@ const SIGNS: readonly Sign[] = [
 ];
 
 /** What a failed first contact means: an error that says what to change, or that the server cannot be reached now. */
-export function explain(where: string, cause: unknown): Error {
+export function explain(where: string, thrown: unknown): Error {
+  const cause = goneCause(thrown) ?? thrown;
   if (cause instanceof ConfigError || cause instanceof CoordinationUnavailableError) return cause;
   const state = stateOf(cause);
   const found = messageOf(cause);
