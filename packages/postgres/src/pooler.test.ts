@@ -1,20 +1,12 @@
-import { randomUUID } from 'node:crypto';
-import { type ConformanceSubject, coordinatorConformance, inboxConformance, storeMesh } from '@botmesh/core/testing';
 import connect from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { urlClients } from '../testing/clients.js';
 import { pgBouncer, TestPooler, TestServer } from '../testing/lab.js';
-import type { Library } from './clients/libraries.js';
-import { type ClientOptions, makeClient } from './clients/make-client.js';
+import { makeClient } from './clients/make-client.js';
 import { migrate, PostgresCoordinator } from './index.js';
-import { PostgresStore } from './PostgresStore.js';
-import { SharedClient } from './SharedClient.js';
 
 const LEASE_MS = 3_000;
 const TIMES = { timeoutMs: 2000, connectTimeoutMs: 2000 };
-/** What a pooler could break: what is kept between calls, notifications, calls made again. */
-const PROMISES = new Set([4, 12, 13]);
-
 let server: TestServer;
 let pooler: TestPooler;
 
@@ -28,11 +20,6 @@ describe.skipIf(pgBouncer() === undefined)('behind PgBouncer in transaction mode
     await pooler?.[Symbol.asyncDispose]();
     await server?.[Symbol.asyncDispose]();
   });
-
-  const [pg, postgres] = urlClients.map(({ library }) => library) as [Library, Library];
-  describe('pg, replicas that poll', () => check('pg, poll', () => ({ wakeUp: 'poll' }), pg));
-  describe('postgres, replicas that listen past it', () =>
-    check('postgres, listenUrl', () => ({ listenUrl: server.url() }), postgres));
 
   describe.each(urlClients)('$name', ({ library }) => {
     test('in session mode it is as if there were none: what listens hears', async () => {
@@ -111,38 +98,3 @@ describe.skipIf(pgBouncer() === undefined)('behind PgBouncer in transaction mode
     });
   });
 });
-
-function check(name: string, way: () => Partial<ClientOptions>, library: Library): void {
-  const subject: ConformanceSubject = {
-    name,
-    async open({ shards = 1, leaseMs = LEASE_MS } = {}) {
-      const namespace = randomUUID();
-      for (let shard = 0; shard < shards; shard++) {
-        await server.ask('insert into botmesh.mesh (namespace, shard, run) values ($1, $2, botmesh.run())', [
-          namespace,
-          shard,
-        ]);
-      }
-      return storeMesh({
-        leaseMs,
-        shards,
-        createStore: (shard) => {
-          const times = { timeoutMs: leaseMs / 6, connectTimeoutMs: leaseMs / 3 };
-          const client = makeClient({ url: pooler.url(), ...way(), ...times }, library);
-          return new PostgresStore({
-            client: new SharedClient(client),
-            schema: 'botmesh',
-            namespace,
-            shard,
-            synchronousCommit: false,
-            lockMs: leaseMs / 6,
-            pollMs: 50,
-          });
-        },
-      });
-    },
-  };
-  for (const { promise, run, skip, title } of [...coordinatorConformance(subject), ...inboxConformance(subject)]) {
-    if (PROMISES.has(promise) && skip === undefined) test(title, { concurrent: true, timeout: 60_000 }, run);
-  }
-}
