@@ -17,7 +17,8 @@ const onOtherNodes = [
   'packages/sqlite/src/long',
   'tests/simulation',
 ];
-const onNewestPostgres = ['packages/postgres/src/steps', 'packages/postgres/src/first-contact'];
+/** All suites and the lists of steps, by one of the libraries. */
+const onNewestPostgres = ['packages/postgres/src/steps', 'packages/postgres/src/virtual', '-t', "by 'pg'"];
 const quick = process.argv.includes('--quick');
 const bin = (name) => join(root, 'node_modules/.bin', name);
 

@@ -139,7 +139,11 @@ async function takeTurn(replica: PostgresCoordinator): Promise<void> {
 async function within(database: string, text: string): Promise<void> {
   const one = new Client({ connectionString: server.url(database) });
   await one.connect();
-  await one.query(text).finally(() => one.end());
+  try {
+    await one.query(text);
+  } finally {
+    await one.end();
+  }
 }
 
 /** For the sessions that come, and so for all: those there are, end. */

@@ -52,7 +52,11 @@ async function refused(way: (typeof urlClients)[number], options: Partial<Client
 async function run(database: string, text: string): Promise<void> {
   const one = new Client({ connectionString: server.url(database) });
   await one.connect();
-  await one.query(text).finally(() => one.end());
+  try {
+    await one.query(text);
+  } finally {
+    await one.end();
+  }
 }
 
 let databases = 0;

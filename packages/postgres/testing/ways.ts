@@ -38,7 +38,7 @@ export interface Opened {
   readonly client: TestClient;
   /** What a user of the library would pass as `client`. */
   readonly instance: () => { readonly place: { readonly client: unknown }; close(): Promise<void> };
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** A server of one's own, as it is reached on this way. */
@@ -46,12 +46,18 @@ export async function openWay({ by, isPooled, wakeUp }: Way): Promise<Opened> {
   const client = urlClients.find(({ library }) => library.name === by)!;
   const { make } = testClients.find(({ library, name }) => library.name === by && !name.endsWith('url'))!;
   const instance = (url: string): ReturnType<Opened['instance']> => {
-    const { close, place } = make(url);
-    return { place: { client: place.client }, close };
+    const user = make(url);
+    return { place: { client: user.place.client }, close: () => user.close() };
   };
   if (!isPooled) {
     const server = await openServer();
-    return { ...server, options: { wakeUp }, client, instance: () => instance(server.url) };
+    return {
+      url: server.url,
+      close: () => server.close(),
+      options: { wakeUp },
+      client,
+      instance: () => instance(server.url),
+    };
   }
   const server = await TestServer.start({ config: ['max_connections = 300'] });
   const pooler = await TestPooler.start(server.port, ['default_pool_size = 40']);
