@@ -131,6 +131,40 @@ test.concurrent.each(CHANGES.map((change, at) => ({ ...change, at })))(
   },
 );
 
+test.concurrent('an older copy of the database that takes its place is noticed, and nothing is granted until every old trust is over', {
+  timeout: 60_000,
+}, async () => {
+  await server.ask('create role copied login');
+  await server.ask('create database copied');
+  await migrate({ url: server.url('copied'), role: 'copied' });
+  const replica = new PostgresCoordinator({ url: server.url('copied', 'copied'), leaseMs: LEASE_MS });
+  let quarantines = 0;
+  replica.on('quarantine', () => (quarantines += 1));
+  await replica.start();
+  await takeTurn(replica);
+  const before = quarantines;
+
+  await whileClosed('copied', () => server.ask('create database copied_then template copied'));
+  await until('turns are granted', () => takeTurn(replica).then(() => true));
+  expect(quarantines).toBe(before);
+  await whileClosed('copied', async () => {
+    await server.ask('alter database copied rename to copied_before');
+    await server.ask('alter database copied_then rename to copied');
+  });
+  await until('turns are granted', () => takeTurn(replica).then(() => true));
+
+  expect(quarantines).toBeGreaterThan(before);
+  await replica.stop();
+});
+
+/** Who copies or renames a database must be alone. */
+async function whileClosed(database: string, act: () => Promise<unknown>): Promise<void> {
+  await server.ask(`alter database ${database} allow_connections false`);
+  await endSessions(database);
+  await until('nobody is there', () => act().then(() => true));
+  await server.ask(`alter database ${database} allow_connections true`);
+}
+
 async function takeTurn(replica: PostgresCoordinator): Promise<void> {
   const turn = await replica.acquireTurn(await replica.reserve('chat'), { timeoutMs: 2 * LEASE_MS });
   await turn.release();
