@@ -18,7 +18,8 @@ const NOT_NOW: Readonly<Record<string, string>> = {
   '53000': 'it lacks resources',
   '53100': 'its disk is full',
   '53200': 'its memory is used up',
-  '53300': 'all its connections are taken: raise max_connections, or use a pooler',
+  '53300':
+    'all its connections are taken, or those of this role or database: raise max_connections or their limit, or use a pooler',
   '55P03': 'a lock was not free in time: pg_stat_activity shows which transaction stays open',
   '57014': 'the statement took too long, or an operator cancelled it',
 };

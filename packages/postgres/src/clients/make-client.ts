@@ -197,6 +197,12 @@ class OwnConnections implements PostgresClient {
       await within(limitMs, 'a notification', hears);
     } catch (cause) {
       if (!(cause instanceof Error) || cause.name !== 'TimedOut') throw cause;
+      if (this.#options.listenUrl !== undefined) {
+        throw new ServerUnfitError(
+          'pooler',
+          `What listens by listenUrl hears nothing that is sent by ${this.where}. It has to lead to the same database, with no pooler of transactions between.`,
+        );
+      }
       throw new ServerUnfitError(
         'pooler',
         `What listens by ${this.where} hears nothing: a pooler of transactions, such as PgBouncer, stands between. Pass listenUrl, an address without it, or wakeUp: 'poll'.`,

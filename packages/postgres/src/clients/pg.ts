@@ -51,12 +51,10 @@ export class PgDialer implements Dialer {
 
   async dial({ onEnd, onNotification }: LinkEvents): Promise<Link> {
     const { connectTimeoutMs } = this.#settings;
-    let socket: Socket | undefined;
-    const stream = (config: unknown): Socket => {
-      const { stream: own } = this.#config;
-      socket = typeof own === 'function' ? (own(config) as Socket) : new Socket();
-      return socket;
-    };
+    const { stream: own } = this.#config;
+    let socket = typeof own === 'function' ? undefined : new Socket();
+    // Versions before 8.9 take no function.
+    const stream = socket ?? ((config: unknown): Socket => (socket = (own as (config: unknown) => Socket)(config)));
     const client = new this.#Client({
       ...this.#config,
       ...SETTINGS,
