@@ -1,12 +1,10 @@
 // The state store alone is away, on real servers, for longer than all attempts at a message would take.
 import { Bot, type StateStore } from '@botmesh/core';
 import { FakeProvider } from '@botmesh/core/testing';
+import { bear, PostgresServer, pause, RedisServer, until } from '@botmesh/lab';
 import { PostgresStateStore } from '@botmesh/postgres';
 import { RedisCoordinator, RedisStateStore } from '@botmesh/redis';
 import { expect, test } from 'vitest';
-import { TestServer as PostgresServer } from '../../packages/postgres/testing/lab.js';
-import { pause, TestServer, until } from '../../packages/redis/testing/lab.js';
-import { bear } from '../../packages/redis/testing/stores.js';
 
 /** Five attempts take less than a third of that. */
 const AWAY_MS = 1_500;
@@ -22,14 +20,14 @@ interface Frail {
 
 type Later = (act: () => Promise<void>) => void;
 
-async function serve(later: Later): Promise<TestServer> {
-  const server = await TestServer.start({ persistence: 'aof' });
+async function serve(later: Later): Promise<RedisServer> {
+  const server = await RedisServer.start({ persistence: 'aof' });
   later(() => server[Symbol.asyncDispose]());
   await bear(server, 'botmesh', 0);
   return server;
 }
 
-const kinds: Record<string, (later: Later, mesh: TestServer) => Promise<Frail>> = {
+const kinds: Record<string, (later: Later, mesh: RedisServer) => Promise<Frail>> = {
   'the Redis of both is full': async (_later, mesh) => ({
     state: new RedisStateStore({ url: mesh.url }),
     fail: () => mesh.ask('CONFIG', 'SET', 'maxmemory', '1'),

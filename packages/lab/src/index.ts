@@ -1,4 +1,6 @@
 // For tests and benches: real servers, what connects them, what can happen to them, and replicas at work on them.
+
+export { giveAway } from './child.js';
 export type { PostgresConnect } from './clients/postgres.js';
 export type { RedisConnect } from './clients/redis.js';
 export { Fleet, type FleetOptions, type Outcome, type Replica, type Wrap } from './fleet/Fleet.js';
@@ -12,7 +14,7 @@ export { nowMs } from './now.js';
 export { Places } from './places.js';
 export { bornServer } from './postgres/born.js';
 export { PostgresServer, type PostgresServerOptions } from './postgres/PostgresServer.js';
-export { pgBouncer, postgresFolder } from './postgres/programs.js';
+export { pgBouncer, postgresFolder, psql } from './postgres/programs.js';
 export { TestPooler } from './postgres/TestPooler.js';
 export { BIRTH, bear } from './redis/bear.js';
 export { type Certificates, makeCertificates } from './redis/certificates.js';

@@ -1,19 +1,21 @@
-import type {
-  ApplyAnswer,
-  ApplyRequest,
-  BeatAnswer,
-  BeatRequest,
-  Grant,
-  JoinAnswer,
-  JoinRequest,
-  LeaveRequest,
-  PaceAnswer,
-  PaceRequest,
-  Push,
-  Store,
-  StoreView,
-  Waiting,
-  WaitingRequest,
+import {
+  type ApplyAnswer,
+  type ApplyRequest,
+  type BeatAnswer,
+  type BeatRequest,
+  type Clock,
+  type Grant,
+  type JoinAnswer,
+  type JoinRequest,
+  type LeaveRequest,
+  type PaceAnswer,
+  type PaceRequest,
+  type Push,
+  type Store,
+  type StoreView,
+  systemClock,
+  type Waiting,
+  type WaitingRequest,
 } from '@botmesh/core/spi';
 import { keysIn, type Reply, readApply, readBeat, readJoin, readReply, readWaiting } from './answers.js';
 import { keysOfView, readView, viewOf } from './inspect.js';
@@ -37,6 +39,8 @@ export interface PostgresStoreOptions {
   readonly lockMs: number;
   /** How often a replica that does not listen asks, while tickets of it wait. */
   readonly pollMs: number;
+  /** By which it does. Default: the real one. */
+  readonly clock?: Clock | undefined;
 }
 
 const SYNC = { true: 'on', false: 'off', undefined: '' } as const;
@@ -52,11 +56,21 @@ export class PostgresStore implements Store {
   readonly #pushes: Pushes;
   readonly #longKeys: LongKeys;
   readonly #pollMs: number;
+  readonly #clock: Clock;
   /** Of replicas that do not listen, by instance. */
   readonly #polling = new Map<string, Polling>();
   readonly #epochs = new Map<string, number>();
 
-  constructor({ client, lockMs, namespace, pollMs, schema, shard, synchronousCommit }: PostgresStoreOptions) {
+  constructor({
+    client,
+    clock = systemClock,
+    lockMs,
+    namespace,
+    pollMs,
+    schema,
+    shard,
+    synchronousCommit,
+  }: PostgresStoreOptions) {
     this.#client = client;
     this.#schema = quoted(schema);
     this.#place = [namespace, String(shard)];
@@ -64,6 +78,7 @@ export class PostgresStore implements Store {
     this.#pushes = new Pushes(JSON.stringify([schema, namespace, shard]));
     this.#longKeys = new LongKeys((name, ...args) => this.#call(name, [...this.#place, ...args]));
     this.#pollMs = pollMs;
+    this.#clock = clock;
   }
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
@@ -125,6 +140,7 @@ export class PostgresStore implements Store {
   }
 
   async close(): Promise<void> {
+    for (const polling of this.#polling.values()) polling.end();
     await this.#pushes.sent();
     await this.#client.release(this);
   }
@@ -135,7 +151,12 @@ export class PostgresStore implements Store {
   }
 
   #poll(instance: string, tell: (push: Push) => void): void {
-    const polling = new Polling({ everyMs: this.#pollMs, look: (epoch, tickets) => this.#look(epoch, tickets), tell });
+    const polling = new Polling({
+      clock: this.#clock,
+      everyMs: this.#pollMs,
+      look: (epoch, tickets) => this.#look(epoch, tickets),
+      tell,
+    });
     polling.begin(this.#epochs.get(instance) ?? 0);
     this.#polling.get(instance)?.end();
     this.#polling.set(instance, polling);

@@ -4,6 +4,7 @@ import type { TestProxy } from '@botmesh/lab';
 export {
   Fleet,
   type FleetOptions,
+  giveAway,
   isLong,
   MovingClock,
   nowMs,
@@ -15,6 +16,7 @@ export {
   pause,
   pgBouncer,
   postgresFolder,
+  psql,
   type Replica,
   TestPooler,
   TestProxy,

@@ -87,8 +87,7 @@ export class PostgresServer implements AsyncDisposable {
   /** A standby that follows this server, as an asynchronous one does: by a proxy before it, if that port is given. */
   async standby(options: PostgresServerOptions = {}, port = this.port): Promise<PostgresServer> {
     return PostgresServer.#make(options, async (standby) => {
-      const from = ['-d', this.url(), '-D', standby.data, '-R', '-X', 'stream', '-c', 'fast', '--no-sync'];
-      await runAsServer([this.#program('pg_basebackup'), ...from], standby.folder);
+      await this.#copyTo(standby);
       const way = `primary_conninfo = 'host=${HOST} port=${port} user=postgres'\n`;
       appendFileSync(join(standby.data, 'postgresql.auto.conf'), way);
     });
@@ -210,6 +209,25 @@ export class PostgresServer implements AsyncDisposable {
     await this.#child?.end('SIGQUIT');
     this.#freeMemory();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** As pg_basebackup does, which does not come with every server. */
+  async #copyTo(standby: PostgresServer): Promise<void> {
+    const isOld = Number((await this.ask('show server_version_num'))[0]?.[0]) < 150_000;
+    await this.ask(isOld ? "select pg_start_backup('', true, false)" : "select pg_backup_start('', true)");
+    // Files that go meanwhile are none that the backup needs.
+    await runAsServer(['cp', '-a', this.data, standby.data], standby.folder).catch(() => {});
+    const [row] = await this.ask(
+      `select labelfile from ${isOld ? 'pg_stop_backup(false, false)' : 'pg_backup_stop(false)'}`,
+    );
+    for (const file of ['postmaster.pid', 'postmaster.opts']) rmSync(join(standby.data, file), { force: true });
+    for (const [name, text] of [
+      ['backup_label', row![0] as string],
+      ['standby.signal', ''],
+    ] as const) {
+      writeFileSync(join(standby.data, name), text);
+      giveAway(join(standby.data, name));
+    }
   }
 
   /** Another after each recovery, while the postmaster stays. */

@@ -9,7 +9,7 @@ import { pgBouncer } from './programs.js';
 export class TestPooler implements AsyncDisposable {
   readonly port: number;
   readonly folder: string;
-  readonly #child: Child;
+  #child: Child;
 
   private constructor(port: number, folder: string, child: Child) {
     this.port = port;
@@ -19,8 +19,6 @@ export class TestPooler implements AsyncDisposable {
 
   /** @throws Error when it is not installed: ask `pgBouncer()` before */
   static async start(serverPort: number, settings: readonly string[] = []): Promise<TestPooler> {
-    const program = pgBouncer();
-    if (program === undefined) throw new Error('pgbouncer is not installed.');
     const port = await freePort();
     const folder = mkdtempSync(join(tmpdir(), 'botmesh-pgbouncer-'));
     giveAway(folder);
@@ -44,17 +42,17 @@ export class TestPooler implements AsyncDisposable {
 
     writeFileSync(file, `${lines.join('\n')}\n`);
     try {
-      const child = await Child.start({
-        command: [program, file],
-        cwd: folder,
-        asServer: true,
-        ready: /process up: PgBouncer/,
-      });
-      return new TestPooler(port, folder, child);
+      return new TestPooler(port, folder, await run(folder));
     } catch (error) {
       rmSync(folder, { recursive: true, force: true });
       throw error;
     }
+  }
+
+  /** Ends it at once, with all of its connections, and starts it again on its port. */
+  async restart(): Promise<void> {
+    await this.#child.end('SIGKILL');
+    this.#child = await run(this.folder);
   }
 
   url(database = 'postgres'): string {
@@ -65,4 +63,11 @@ export class TestPooler implements AsyncDisposable {
     await this.#child.end('SIGKILL');
     rmSync(this.folder, { recursive: true, force: true });
   }
+}
+
+async function run(folder: string): Promise<Child> {
+  const program = pgBouncer();
+  if (program === undefined) throw new Error('pgbouncer is not installed.');
+  const command = [program, join(folder, 'pgbouncer.ini')];
+  return Child.start({ command, cwd: folder, asServer: true, ready: /process up: PgBouncer/ });
 }

@@ -18,6 +18,14 @@ export function postgresFolder(): string {
   return found;
 }
 
+/** Of any version: it reads scripts, and does not come with every server. */
+export function psql(): string {
+  const folders = [postgresFolder(), ...versions(), ...(process.env.PATH ?? '').split(delimiter)];
+  const found = folders.map((folder) => join(folder, 'psql')).find(isProgram);
+  if (found === undefined) throw new Error('psql is not here. Install the package postgresql-client.');
+  return found;
+}
+
 /** Undefined, and why in the test's output, when it is not here. */
 export function pgBouncer(): string | undefined {
   const folders = ['/usr/sbin', ...(process.env.PATH ?? '').split(delimiter)];
