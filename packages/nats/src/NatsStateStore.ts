@@ -87,8 +87,13 @@ export class NatsStateStore implements StateStore {
         );
       }
       for (let tries = 1; ; tries++) {
-        const known = this.#known.get(token) ?? (await this.#find(link, token)) ?? { seq: 0, fence: 0 };
-        if (await this.#put(link, token, payload, known, fence)) return;
+        const remembered = this.#known.get(token);
+        const known = remembered ?? (await this.#find(link, token)) ?? { seq: 0, fence: 0 };
+        if (known.fence > fence) {
+          // What is remembered may be gone by now.
+          if (remembered === undefined) throw new StaleFenceError(fence, known.fence);
+          this.#known.delete(token);
+        } else if (await this.#put(link, token, payload, known, fence)) return;
         if (tries === TRIES) throw busy(link.where);
       }
     });
@@ -112,10 +117,6 @@ export class NatsStateStore implements StateStore {
 
   /** False when somebody else has written, or what was known is out of date. */
   async #put(link: Link, token: string, payload: Uint8Array, known: Known, fence: number): Promise<boolean> {
-    // Fences only rise: one that is older than what was known is older than what is there, too.
-    const isOld = known.fence > fence;
-    if (isOld && this.#known.delete(token)) return false;
-    if (isOld) throw new StaleFenceError(fence, known.fence);
     try {
       const expected = { 'Nats-Expected-Last-Subject-Sequence': String(known.seq) };
       const seq = await link.put(`${this.#place.prefix}.${token}`, payload, expected);

@@ -52,7 +52,7 @@ const FIXED = {
 
 const SNAPSHOT_BYTES = 2 * 1024 * 1024;
 /** The log is opened anew so many times, when it changes meanwhile. */
-const TRIES = 8;
+const TRIES = 32;
 
 /**
  * A log that all replicas of a shard read, and one replica's copy of the record. A step is one message: its answer is what
@@ -121,6 +121,11 @@ export class Log {
     return new Promise((resolve) => this.#waiting.add({ seq, resolve }));
   }
 
+  /** Whether it follows the log now. */
+  get isReading(): boolean {
+    return this.#isReady;
+  }
+
   /** The last message that was read here. */
   get applied(): number {
     return this.#copy?.applied ?? 0;
@@ -147,6 +152,7 @@ export class Log {
     this.#offBack = undefined;
     this.#link = undefined;
     this.#copy = undefined;
+    this.#tellReached(Number.POSITIVE_INFINITY);
     for (const id of [...this.#pending.keys()]) this.#fail(id, this.#unavailable('closed'));
     await this.#options.link.release(this);
     this.#isClosed = false;
@@ -227,9 +233,10 @@ export class Log {
   async #copyFor(link: Link, state: StreamState): Promise<Copy> {
     const former = this.#copy;
     if (former !== undefined && (await this.#goesOn(link, former, state))) return former;
-    // Whoever reads it judges whether what the former copy had read is still there.
+    this.#copy = undefined;
     const claim = former?.claim ?? null;
-    if (claim !== null) this.#publish(link, 'note', `${this.#sender}:note`, null, claim);
+    // Whoever reads it judges whether what the former copy had read is still there. In an empty log that is no question.
+    if (claim !== null && state.last > 0) this.#publish(link, 'note', `${this.#sender}:note`, null, claim);
     if (state.created !== this.#created) this.#missing = 0;
     this.#created = state.created;
     this.#copy = await this.#load(link, state);
