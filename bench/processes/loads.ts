@@ -30,6 +30,10 @@ export const loads: readonly Load[] = [
     ...{ outstanding: 4, handlerMs: 2 },
   },
   {
+    ...{ kind: 'closed', name: 'W1hx8', title: 'one chat, 2 ms handler, 8 processes', processes: 8, chats: 1 },
+    ...{ outstanding: 1, handlerMs: 2 },
+  },
+  {
     ...{ kind: 'closed', name: 'W2', title: '10,000 chats, empty handler', processes: 2, chats: 10_000 },
     ...{ outstanding: 32, handlerMs: 0 },
   },
