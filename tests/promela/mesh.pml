@@ -12,32 +12,35 @@
 #ifndef MESSAGES
 #define MESSAGES 1              /* so many of the tickets are messages */
 #endif
-#ifndef PAUSES
-#define PAUSES 0                /* a replica stops, for any time: frozen, blocked, or cut off */
-#endif
-#ifndef CRASHES
-#define CRASHES 0
-#endif
-#ifndef STOPS
-#define STOPS 0                 /* a replica stops in good order */
-#endif
-#ifndef SLOW
-#define SLOW 0                  /* a request or an answer is held up for any time, or lost */
-#endif
-#ifndef RESTARTS
-#define RESTARTS 0              /* the server restarts and keeps its data */
-#endif
-#ifndef WIPES
-#define WIPES 0                 /* the server loses all data */
-#endif
-#ifndef LEAPS
-#define LEAPS 0                 /* the server's clock leaps forward, by a tick or beyond every lease */
-#endif
-#ifndef TWIN
-#define TWIN 0                  /* 1: the last replica is a later start of the first one, by the same name */
-#endif
 #ifndef BUG
 #define BUG 0
+#endif
+/* Faults, so many of each, none unless given: a replica that stops for any time (frozen, blocked, cut off); that crashes;
+   that stops in good order; a request or an answer held up for any time; a server that restarts with its data, or without;
+   a leap of its clock, by a tick or beyond every lease. TWIN=1: the last replica is a later start of the first, by its name. */
+#if !defined(PAUSES)
+#define PAUSES 0
+#endif
+#if !defined(CRASHES)
+#define CRASHES 0
+#endif
+#if !defined(STOPS)
+#define STOPS 0
+#endif
+#if !defined(SLOW)
+#define SLOW 0
+#endif
+#if !defined(RESTARTS)
+#define RESTARTS 0
+#endif
+#if !defined(WIPES)
+#define WIPES 0
+#endif
+#if !defined(LEAPS)
+#define LEAPS 0
+#endif
+#if !defined(TWIN)
+#define TWIN 0
 #endif
 
 #define LEASE 3
@@ -105,20 +108,25 @@ hidden byte i, j, k, h, a, o, w, n, believers;
 #define HOLDS(r, t) (phase[r] == IN && trust[r] < TRUST && place[AT(r, t)] > WAITING && !ENDING(r, t))
 #define ACTS(r) (phase[r] == IN && !paused[r])
 #define HAS_ELDER(r) (TWIN == 1 && (r) == N - 1)
+#define WHEN(is, then) if :: is -> then :: else fi
 
 /* ── A replica forgets ── */
 
 inline clearFlight(me) {
   flight[me] = OFF; said[me] = OFF; sent[me] = 0; viewEra[me] = 0; viewWatched[me] = 0; saidEra[me] = 0;
-  k = 0; do :: k < N -> view[AT(me, k)] = NONE; answer[AT(me, k)] = 0; k++ :: else -> break od
+  for (k : 0 .. N - 1) { view[AT(me, k)] = NONE; answer[AT(me, k)] = 0 }
 }
 
+inline forgetPush(me) { pushed[me] = NOBODY; pushedFence[me] = 0; pushedEra[me] = 0 }
+
+inline forgetOperation(me) { asked[me] = OFF; askedFor[me] = 0; reply[me] = 0; replyEra[me] = 0; bonus[me] = NOBODY; bonusFence[me] = 0 }
+
+/* Its epoch is over: all it had is lost. */
 inline drop(me, into) {
-  phase[me] = into; trust[me] = TRUST; flight[me] = OFF; asked[me] = OFF; askedFor[me] = 0; reply[me] = 0; replyEra[me] = 0;
-  bonus[me] = NOBODY; bonusFence[me] = 0; pushed[me] = NOBODY; pushedFence[me] = 0; pushedEra[me] = 0; sent[me] = 0;
-  clearFlight(me);
-  k = 0; do :: k < N -> place[AT(me, k)] = NONE; k++ :: else -> break od;
-  if :: into == OFF || into == LEAVING -> known[me] = 0; watched[me] = 0; beaten[me] = false; paused[me] = false :: else fi
+  phase[me] = into; trust[me] = TRUST;
+  clearFlight(me); forgetOperation(me); forgetPush(me);
+  for (k : 0 .. N - 1) { place[AT(me, k)] = NONE }
+  WHEN(into != OUT, known[me] = 0; watched[me] = 0; beaten[me] = false; paused[me] = false)
 }
 
 /* ── The steps of the store ── */
@@ -126,8 +134,8 @@ inline drop(me, into) {
 /* R9: a server that may have lost writes begins an era, in which no old grant counts and nobody is a witness yet. */
 inline begin() {
   if
-  :: changed -> changed = false; era++; quarantine = (BUG != 3); k = 0;
-     do :: k < N -> confirmed[k] = (BUG == 3 && confirmed[k]); if :: live[k] -> unbroken[k] = 0 :: else fi; k++ :: else -> break od
+  :: changed -> changed = false; era++; quarantine = (BUG != 3);
+     for (k : 0 .. N - 1) { confirmed[k] = (BUG == 3 && confirmed[k]); WHEN(live[k], unbroken[k] = 0) }
   :: else
   fi
 }
@@ -139,6 +147,7 @@ inline hold(t) {
   topFence = last
 }
 
+/* R13: who made the step hears of it in the answer, anybody else by a push. */
 inline grant(t, me) {
   assert(live[owner[t]]);                             /* no grant to the dead */
   hold(t);
@@ -148,45 +157,47 @@ inline grant(t, me) {
   fi
 }
 
+inline forsake(t) { owner[t] = NOBODY; fence[t] = 0; confirmed[t] = false; offered[t] = false; batched[t] = false; unheard[t] = false }
+
 inline takeOut(t) {
   j = 0; do :: queue[j] == t -> break :: else -> j++ od;
   length--;
   do :: j < length -> queue[j] = queue[j + 1]; j++ :: else -> break od;
-  queue[length] = 0; owner[t] = NOBODY; fence[t] = 0; confirmed[t] = false; offered[t] = false; batched[t] = false; unheard[t] = false
+  queue[length] = 0;
+  forsake(t)
 }
 
 /* Who takes over a message: the caller, else the live epoch with the fewest tickets, the oldest of those. */
 inline chooseAdopter(me) {
-  a = me; w = NOBODY; j = 0;
-  do
-  :: me == NOBODY && j < N ->
-     if
-     :: live[j] && proven[j] && !replaced[j] ->
-        n = 0; k = 0; do :: k < N -> n = n + (owner[k] == j -> 1 : 0); k++ :: else -> break od;
-        if :: n < w || (n == w && epoch[j] < epoch[a]) -> w = n; a = j :: else fi
-     :: else
-     fi; j++
-  :: else -> break
-  od
+  a = me; w = NOBODY;
+  for (j : 0 .. N - 1) {
+    if
+    :: me == NOBODY && live[j] && proven[j] && !replaced[j] ->
+       n = 0; for (k : 0 .. N - 1) { WHEN(owner[k] == j, n++) }
+       WHEN(n < w || (n == w && epoch[j] < epoch[a]), w = n; a = j)
+    :: else
+    fi
+  }
 }
 
-/* Brings the head to a live owner and grants it: skips the dead, hands their messages on. */
+/* Brings the head to a live owner and grants it: skips the dead, hands their messages on. What a replaced replica held
+   stays its own until its end. */
+#define KEEPS(t) (IS_GRANTED(t) || (replaced[owner[t]] && fence[t] != 0))
 inline settle(me) {
   do
   :: length == 0 -> break
   :: else -> h = queue[0];
      if
-     :: owner[h] != NOBODY && (IS_GRANTED(h) || (replaced[owner[h]] && fence[h] != 0)) && !(BUG == 9 && replaced[owner[h]]) -> break
-     :: owner[h] != NOBODY && !replaced[owner[h]] && !IS_GRANTED(h) -> if :: quarantine :: else -> grant(h, me) fi; break
+     :: owner[h] != NOBODY && KEEPS(h) && !(BUG == 9 && replaced[owner[h]]) -> break
+     :: owner[h] != NOBODY && !replaced[owner[h]] && !KEEPS(h) -> WHEN(!quarantine, grant(h, me)); break
      :: else ->
         if
         :: !IS_MESSAGE(h) -> takeOut(h)
         :: else ->
-           owner[h] = NOBODY; fence[h] = 0; confirmed[h] = false; offered[h] = false; batched[h] = false; unheard[h] = false;
-           chooseAdopter(me);
+           forsake(h); chooseAdopter(me);
            if
            :: quarantine || a == NOBODY -> break      /* an orphan, until a heartbeat finds it */
-           :: else -> owner[h] = a; offered[h] = true; hold(h); if :: a == me -> bonus[me] = h; bonusFence[me] = fence[h] :: else fi
+           :: else -> owner[h] = a; offered[h] = true; hold(h); WHEN(a == me, bonus[me] = h; bonusFence[me] = fence[h])
            fi
         fi
      fi
@@ -196,7 +207,7 @@ inline settle(me) {
 /* R1: to be no longer in the table is death. All that the dead had counts no more. */
 inline bury(x) {
   live[x] = false; proven[x] = false; replaced[x] = false; beatAge[x] = 0; unbroken[x] = 0;
-  k = 0; do :: k < N -> if :: owner[k] == x && BUG != 8 -> owner[k] = NOBODY; unheard[k] = false :: else fi; k++ :: else -> break od
+  for (k : 0 .. N - 1) { WHEN(owner[k] == x && BUG != 8, owner[k] = NOBODY; unheard[k] = false) }
 }
 
 /* R2: who has an unbroken row of heartbeats for a whole lease, the last one not long ago, may bury whose lease is over. */
@@ -207,16 +218,10 @@ inline declareDead(x) {
   bury(x)
 }
 
-/* R4: the first that is heard of a later start after its join takes the name. The elder keeps what it holds, till its end. */
+/* R4: the first that is heard of a later start after its join takes the name. */
 inline prove(me) {
-  if
-  :: !proven[me] -> proven[me] = true;
-     if
-     :: HAS_ELDER(me) && live[0] && !replaced[0] -> replaced[0] = true
-     :: else
-     fi
-  :: else
-  fi
+  WHEN(!proven[me] && HAS_ELDER(me) && live[0], replaced[0] = true);
+  proven[me] = true
 }
 
 inline join(me) {
@@ -226,37 +231,32 @@ inline join(me) {
   :: else ->
      live[me] = true; proven[me] = false; replaced[me] = false; beatAge[me] = 0; unbroken[me] = 0; epochs++; epoch[me] = epochs;
      phase[me] = IN; trust[me] = 0; beaten[me] = true;
-     if :: known[me] != era -> known[me] = era; watched[me] = 0 :: else fi
+     WHEN(known[me] != era, known[me] = era; watched[me] = 0)
   fi
 }
 
-/* R10, R11: what the caller lists is confirmed, granted, or said to be lost; R12: what it does not list is given back. */
+/* R10, R11: what the caller lists is confirmed. R12: what it should know of and does not list is given back. */
 inline compareView(me) {
-  i = 0;
-  do
-  :: i < N ->
-     if
-     :: owner[i] == me && LISTS(me, i) -> offered[i] = false; confirmed[i] = (IS_HEAD(i) && view[AT(me, i)] == fence[i] -> true : confirmed[i])
-     :: owner[i] == me && view[AT(me, i)] == NONE && !offered[i] -> if :: IS_MESSAGE(i) -> owner[i] = NOBODY :: else -> takeOut(i) fi
-     :: else
-     fi; i++
-  :: else -> break
-  od
+  for (i : 0 .. N - 1) {
+    if
+    :: owner[i] == me && LISTS(me, i) -> offered[i] = false; WHEN(IS_HEAD(i) && view[AT(me, i)] == fence[i], confirmed[i] = true)
+    :: owner[i] == me && view[AT(me, i)] == NONE && !offered[i] -> if :: IS_MESSAGE(i) -> owner[i] = NOBODY :: else -> takeOut(i) fi
+    :: else
+    fi
+  }
 }
 
+/* R11: the answer tells where the store differs from the view: what was granted, lost, or is to be taken over. */
 inline answerView(me) {
-  i = 0;
-  do
-  :: i < N ->
-     if
-     :: !LISTS(me, i) && owner[i] == me && offered[i] && (!batched[i] || view[AT(me, i)] == NONE || BUG == 15) && !quarantine ->
-        if :: !IS_GRANTED(i) -> hold(i) :: else fi; answer[AT(me, i)] = fence[i]
-     :: view[AT(me, i)] == WAITING && owner[i] == me && BUG != 10 -> answer[AT(me, i)] = (IS_HEAD(i) && IS_GRANTED(i) -> fence[i] : 0)
-     :: LISTS(me, i) && BUG != 12 && (owner[i] != me || (view[AT(me, i)] != WAITING && view[AT(me, i)] != fence[i])) -> answer[AT(me, i)] = GONE
-     :: else
-     fi; i++
-  :: else -> break
-  od
+  for (i : 0 .. N - 1) {
+    if
+    :: !LISTS(me, i) && owner[i] == me && offered[i] && (!batched[i] || view[AT(me, i)] == NONE || BUG == 15) && !quarantine ->
+       WHEN(!IS_GRANTED(i), hold(i)); answer[AT(me, i)] = fence[i]
+    :: view[AT(me, i)] == WAITING && owner[i] == me && BUG != 10 -> answer[AT(me, i)] = (IS_HEAD(i) && IS_GRANTED(i) -> fence[i] : 0)
+    :: LISTS(me, i) && BUG != 12 && (owner[i] != me || (view[AT(me, i)] != WAITING && view[AT(me, i)] != fence[i])) -> answer[AT(me, i)] = GONE
+    :: else
+    fi
+  }
 }
 
 inline beatArrives(me) {
@@ -266,67 +266,53 @@ inline beatArrives(me) {
   :: replaced[me] -> said[me] = REPLACED
   :: else -> said[me] = ALIVE;
      prove(me);
-     if :: beatAge[me] > GAP -> unbroken[me] = 0 :: else fi;
-     beatAge[me] = 0;
-     if :: viewEra[me] == era && (viewWatched[me] >= QUARANTINE || BUG == 4) -> quarantine = false :: else fi;
-     o = 0; do :: o < N -> if :: IS_OVER(o, me) -> declareDead(o) :: else fi; o++ :: else -> break od;
-#if BUG == 7
-     if :: length > 0 && IS_MESSAGE(queue[0]) && owner[queue[0]] != me && owner[queue[0]] != NOBODY && beatAge[owner[queue[0]]] > 0 ->
-           owner[queue[0]] = NOBODY :: else fi;
-#endif
-     settle(me);
-     compareView(me);
-     settle(me);
-     answerView(me);
+     WHEN(beatAge[me] > GAP, unbroken[me] = 0); beatAge[me] = 0;
+     WHEN(viewEra[me] == era && (viewWatched[me] >= QUARANTINE || BUG == 4), quarantine = false);
+     for (o : 0 .. N - 1) { WHEN(IS_OVER(o, me), declareDead(o)) }
+     h = (length > 0 -> owner[queue[0]] : NOBODY);
+     WHEN(BUG == 7 && h != NOBODY && h != me && beatAge[h] > 0 && IS_MESSAGE(queue[0]), owner[queue[0]] = NOBODY);
+     settle(me); compareView(me); settle(me); answerView(me);
      bonus[me] = NOBODY; bonusFence[me] = 0
   fi
 }
 
-/* Takes a place at the end of the queue. At an idle key it is granted at once; else the dead at its head are cleared away. */
+/* Takes a place at the end of the queue. A dead owner of the head is cleared away, so that nobody queues behind the dead. */
 inline enqueue(t, me) {
-  k = 0; do :: k < length -> assert(queue[k] != t); k++ :: else -> break od;
+  for (k : 0 .. length - 1) { assert(queue[k] != t) }
   assert(!ended[t]);                                  /* one reservation, one place */
   queue[length] = t; length++; owner[t] = me; batched[t] = true; unheard[t] = true;
-  h = queue[0];
-  if
-  :: length == 1 -> if :: quarantine :: else -> hold(t) fi
-  :: length > 1 && owner[h] != NOBODY && IS_OVER(owner[h], me) -> o = owner[h]; declareDead(o)
-  :: else
-  fi
+  o = owner[queue[0]];
+  WHEN(length > 1 && o != NOBODY && IS_OVER(o, me), declareDead(o))
 }
 
-/* A release counts only from the owner of the ticket, and grants the next one in the same step. */
+/* A release counts only from the owner of the ticket. */
 inline release(t, me) {
   if
-  :: owner[t] == me ->
-     ended[t] = true;
-     if :: BUG == 5 && queue[0] != t -> o = queue[0]; takeOut(o) :: else fi;
+  :: owner[t] == me -> ended[t] = true;
+     o = queue[0]; WHEN(BUG == 5 && o != t, takeOut(o));
      takeOut(t)
   :: else
   fi
 }
 
+/* R7: an operation is done once, and its answer is kept until the next one. What it freed is granted in the same step. */
 inline operationArrives(me, what, t) {
-  begin(); asked[me] = what; askedFor[me] = t; replyEra[me] = era; reply[me] = NONE;
+  begin(); asked[me] = what; askedFor[me] = t; replyEra[me] = era;
   if
   :: !live[me] || replaced[me]
   :: else -> prove(me);
      if :: what == RESERVE -> enqueue(t, me) :: else -> release(t, me) fi;
      settle(me);
-     if :: what == RESERVE -> reply[me] = (IS_HEAD(t) && IS_GRANTED(t) -> fence[t] : WAITING) :: else fi;
-     if :: bonus[me] == t -> bonus[me] = NOBODY; bonusFence[me] = 0
-        :: bonus[me] != t && bonus[me] != NOBODY && offered[bonus[me]] -> batched[bonus[me]] = true; unheard[bonus[me]] = true
-        :: else
-     fi
+     WHEN(what == RESERVE, reply[me] = (IS_HEAD(t) && IS_GRANTED(t) -> fence[t] : WAITING));
+     WHEN(bonus[me] == t, bonus[me] = NOBODY; bonusFence[me] = 0);
+     WHEN(bonus[me] != NOBODY && offered[bonus[me]], batched[bonus[me]] = true; unheard[bonus[me]] = true)
   fi
 }
 
 inline leave(me) {
   begin();
   if
-  :: live[me] ->
-     k = 0; do :: k < N -> if :: owner[k] == me && IS_MESSAGE(k) -> fence[k] = 0 :: else fi; k++ :: else -> break od;
-     bury(me); settle(NOBODY)
+  :: live[me] -> for (k : 0 .. N - 1) { WHEN(owner[k] == me && IS_MESSAGE(k), fence[k] = 0) } bury(me); settle(NOBODY)
   :: else
   fi;
   drop(me, OFF)
@@ -335,27 +321,16 @@ inline leave(me) {
 /* ── What a replica does with what it hears ── */
 
 /* R6: trust that ran out is a loss. What was granted under it has to be granted anew. */
-inline lapse(me) {
-  k = 0; do :: k < N -> if :: place[AT(me, k)] > WAITING && !ENDING(me, k) -> place[AT(me, k)] = WAITING :: else fi; k++ :: else -> break od
-}
+inline lapse(me) { for (k : 0 .. N - 1) { WHEN(place[AT(me, k)] > WAITING && !ENDING(me, k), place[AT(me, k)] = WAITING) } }
 
 /* A grant of another era than the last heartbeat's, or that comes without trust, is not believed. */
 inline believe(me, t, f, ofEra) {
-  if
-  :: ofEra == known[me] && trust[me] < TRUST && !ENDING(me, t) && place[AT(me, t)] != NONE && f > place[AT(me, t)] -> place[AT(me, t)] = f
-  :: else
-  fi
+  WHEN(ofEra == known[me] && trust[me] < TRUST && !ENDING(me, t) && place[AT(me, t)] != NONE && f > place[AT(me, t)], place[AT(me, t)] = f)
 }
-
-inline forgetPush(me) { pushed[me] = NOBODY; pushedFence[me] = 0; pushedEra[me] = 0 }
 
 inline send(me) {
   beaten[me] = true; flight[me] = REQUEST; sent[me] = 0; viewEra[me] = known[me]; viewWatched[me] = watched[me];
-  k = 0;
-  do
-  :: k < N -> view[AT(me, k)] = (place[AT(me, k)] == NONE && !(owner[k] == me && !unheard[k]) -> NEWER : place[AT(me, k)]); k++
-  :: else -> break
-  od
+  for (k : 0 .. N - 1) { view[AT(me, k)] = (place[AT(me, k)] == NONE && !(owner[k] == me && !unheard[k]) -> NEWER : place[AT(me, k)]) }
 }
 
 inline hearBeat(me) {
@@ -363,25 +338,21 @@ inline hearBeat(me) {
   :: said[me] == DEAD -> drop(me, OUT)
   :: said[me] == REPLACED -> drop(me, LEAVING)
   :: else ->
-     i = 0;
-     do
-     :: i < N ->
-        if :: saidEra[me] != known[me] && place[AT(me, i)] > WAITING && place[AT(me, i)] != view[AT(me, i)] && !ENDING(me, i) -> place[AT(me, i)] = WAITING :: else fi;
-        if :: answer[AT(me, i)] == GONE && place[AT(me, i)] == view[AT(me, i)] && !ENDING(me, i) -> place[AT(me, i)] = NONE :: else fi;
-        i++
-     :: else -> break
-     od;
-     if :: saidEra[me] != known[me] -> known[me] = saidEra[me]; watched[me] = 0 :: else fi;
+     for (i : 0 .. N - 1) {
+       WHEN(saidEra[me] != known[me] && place[AT(me, i)] > WAITING && place[AT(me, i)] != view[AT(me, i)] && !ENDING(me, i), place[AT(me, i)] = WAITING);
+       WHEN(answer[AT(me, i)] == GONE && place[AT(me, i)] == view[AT(me, i)] && !ENDING(me, i), place[AT(me, i)] = NONE)
+     }
+     WHEN(saidEra[me] != known[me], known[me] = saidEra[me]; watched[me] = 0);
      trust[me] = (BUG == 13 -> 0 : sent[me]);         /* R5: from before it was sent */
-     if :: trust[me] >= TRUST -> lapse(me) :: else fi;
-     i = 0;
-     do
-     :: i < N && answer[AT(me, i)] > WAITING && answer[AT(me, i)] != GONE ->
-        if :: !LISTS(me, i) && place[AT(me, i)] == NONE -> place[AT(me, i)] = WAITING :: else fi;   /* taken over */
-        believe(me, i, answer[AT(me, i)], saidEra[me]); i++
-     :: i < N && !(answer[AT(me, i)] > WAITING && answer[AT(me, i)] != GONE) -> i++
-     :: else -> break
-     od;
+     WHEN(trust[me] >= TRUST, lapse(me));
+     for (i : 0 .. N - 1) {
+       if
+       :: answer[AT(me, i)] > WAITING && answer[AT(me, i)] != GONE ->
+          WHEN(!LISTS(me, i) && place[AT(me, i)] == NONE, place[AT(me, i)] = WAITING);   /* taken over */
+          believe(me, i, answer[AT(me, i)], saidEra[me])
+       :: else
+       fi
+     }
      clearFlight(me)
   fi
 }
@@ -393,29 +364,29 @@ inline hearOperation(me) {
   :: else ->
      o = askedFor[me]; h = bonus[me]; place[AT(me, o)] = (asked[me] == RESERVE -> WAITING : NONE);
      asked[me] = OFF;
-     if :: reply[me] > WAITING -> believe(me, o, reply[me], replyEra[me]) :: else fi;
-     if :: h != NOBODY && offered[h] && owner[h] == me && place[AT(me, h)] == NONE -> place[AT(me, h)] = WAITING :: else fi;
-     if :: h != NOBODY -> believe(me, h, bonusFence[me], replyEra[me]) :: else fi;
-     k = 0; do :: k < N -> if :: owner[k] == me -> unheard[k] = false :: else fi; k++ :: else -> break od;
-     askedFor[me] = 0; reply[me] = 0; replyEra[me] = 0; bonus[me] = NOBODY; bonusFence[me] = 0
+     WHEN(reply[me] > WAITING, believe(me, o, reply[me], replyEra[me]));
+     if
+     :: h != NOBODY -> WHEN(offered[h] && owner[h] == me && place[AT(me, h)] == NONE, place[AT(me, h)] = WAITING);
+        believe(me, h, bonusFence[me], replyEra[me])
+     :: else
+     fi;
+     for (k : 0 .. N - 1) { WHEN(owner[k] == me, unheard[k] = false) }
+     forgetOperation(me)
   fi
 }
 
 /* ── Judging, and telling what the replay on the real store is held to ── */
 
 inline judge() {
-  owed = length; believers = 0; i = 0;
+  owed = length; believers = 0;
   printf("=");
-  do
-  :: i < N -> k = 0; h = NOBODY;
-     do :: k < N -> if :: place[AT(i, k)] != NONE -> owed++ :: else fi; if :: HOLDS(i, k) -> h = k; believers++ :: else fi; k++ :: else -> break od;
-     printf(" %d:%d", live[i], h); holding[i] = h; i++
-  :: else -> break
-  od;
-  printf(" |"); i = 0;
-  do :: i < length -> printf(" %d:%d:%d", queue[i], owner[queue[i]], IS_GRANTED(queue[i])); i++ :: else -> break od;
+  for (i : 0 .. N - 1) {
+    holding[i] = NOBODY;
+    for (k : 0 .. N - 1) { WHEN(place[AT(i, k)] != NONE, owed++); WHEN(HOLDS(i, k), holding[i] = k; believers++) }
+    printf(" %d:%d", live[i], holding[i])
+  }
+  printf(" |"); for (i : 0 .. N - 1) { WHEN(i < length, printf(" %d:%d:%d", queue[i], owner[queue[i]], IS_GRANTED(queue[i]))) }
   printf(" | %d\n", quarantine);
-  i = 0; k = 0; h = 0;
   assert(believers <= 1)                              /* exclusion */
 }
 
@@ -454,22 +425,22 @@ proctype Replica(byte r) {
     fi;
     d_step {
       printf("> %e %d %e %d %d\n", what, r, op, t, prompt);
-      if :: what == BEAT || what == SEND -> send(r) :: else fi;
-      if :: what == BEAT || what == ARRIVE -> beatArrives(r) :: else fi;
-      if :: what == BEAT || what == HEAR -> hearBeat(r) :: else fi;
-      if :: what == GIVE_UP -> clearFlight(r) :: else fi;
-      if :: what == OPERATE -> operationArrives(r, op, t) :: else fi;
-      if :: what == ASK_AGAIN -> begin() :: else fi;
-      if :: (what == OPERATE && prompt) || what == ASK_AGAIN -> hearOperation(r) :: else fi;
+      WHEN(what == BEAT || what == SEND, send(r));
+      WHEN(what == BEAT || what == ARRIVE, beatArrives(r));
+      WHEN(what == BEAT || what == HEAR, hearBeat(r));
+      WHEN(what == GIVE_UP, clearFlight(r));
+      WHEN(what == OPERATE, operationArrives(r, op, t));
+      WHEN(what == ASK_AGAIN, begin());
+      WHEN((what == OPERATE && prompt) || what == ASK_AGAIN, hearOperation(r));
 #if BUG == 6
-      if :: what == DOUBLED -> enqueue(r, r) :: else fi;
+      WHEN(what == DOUBLED, enqueue(r, r));
 #endif
-      if :: what == PUSH -> h = pushed[r]; believe(r, h, pushedFence[r], pushedEra[r]) :: else fi;
-      if :: what == PUSH || what == PUSH_LOST -> forgetPush(r) :: else fi;
-      if :: what == JOIN -> join(r) :: else fi;
-      if :: what == LEAVE -> leave(r) :: else fi;
-      if :: what == CRASH -> drop(r, OFF) :: else fi;
-      if :: what == PAUSE -> paused[r] = true :: what == RESUME -> paused[r] = false :: else fi;
+      WHEN(what == PUSH, h = pushed[r]; believe(r, h, pushedFence[r], pushedEra[r]));
+      WHEN(what == PUSH || what == PUSH_LOST, forgetPush(r));
+      WHEN(what == JOIN, join(r));
+      WHEN(what == LEAVE, leave(r));
+      WHEN(what == CRASH, drop(r, OFF));
+      WHEN(what == PAUSE || what == RESUME, paused[r] = (what == PAUSE));
       what = OFF; op = OFF; t = 0; prompt = false;
       judge()
     } }
@@ -492,30 +463,23 @@ proctype Replica(byte r) {
 #endif
 
 inline older(x) {
-  if :: live[x] && beatAge[x] <= LEASE -> beatAge[x]++ :: else fi;
-  if :: live[x] && unbroken[x] < LEASE -> unbroken[x]++ :: else fi;
-  if :: beatAge[x] > GAP -> unbroken[x] = 0 :: else fi         /* its next heartbeat begins a new row in any case */
+  WHEN(live[x] && beatAge[x] <= LEASE, beatAge[x]++);
+  WHEN(live[x] && unbroken[x] < LEASE, unbroken[x]++);
+  WHEN(beatAge[x] > GAP, unbroken[x] = 0)             /* its next heartbeat begins a new row in any case */
 }
 
 inline tick() {
-  i = 0;
-  do
-  :: i < N -> beaten[i] = false;
-     if :: phase[i] == IN && trust[i] < TRUST -> trust[i]++; if :: trust[i] >= TRUST -> lapse(i) :: else fi :: else fi;
-     if :: (phase[i] == IN || phase[i] == OUT) && watched[i] < QUARANTINE -> watched[i]++ :: else fi;
-     if :: flight[i] != OFF && sent[i] < TRUST -> sent[i]++ :: else fi;
-     i++
-  :: else -> break
-  od
+  for (i : 0 .. N - 1) {
+    beaten[i] = false;
+    WHEN(phase[i] == IN && trust[i] < TRUST, trust[i]++; WHEN(trust[i] >= TRUST, lapse(i)));
+    WHEN((phase[i] == IN || phase[i] == OUT) && watched[i] < QUARANTINE, watched[i]++);
+    WHEN(flight[i] != OFF && sent[i] < TRUST, sent[i]++)
+  }
 }
 
 inline wipe() {
-  last = (BUG == 14 -> 1 : last); length = 0; i = 0;
-  do
-  :: i < N -> live[i] = false; proven[i] = false; replaced[i] = false; beatAge[i] = 0; unbroken[i] = 0; queue[i] = 0; owner[i] = NOBODY;
-     fence[i] = 0; confirmed[i] = false; offered[i] = false; batched[i] = false; unheard[i] = false; i++
-  :: else -> break
-  od
+  last = (BUG == 14 -> 1 : last); length = 0; quarantine = false;
+  for (i : 0 .. N - 1) { live[i] = false; proven[i] = false; replaced[i] = false; beatAge[i] = 0; unbroken[i] = 0; queue[i] = 0; forsake(i) }
 }
 
 mtype = { TICK, LEAP, RESTART, WIPE };
@@ -532,9 +496,9 @@ proctype World() {
     fi;
     d_step {
       printf("> %e %d\n", what, ticks);
-      if :: what == TICK -> tick() :: what == WIPE -> wipe() :: else fi;
-      if :: what == RESTART || what == WIPE -> changed = true :: else fi;
-      o = 0; do :: o < ticks -> i = 0; do :: i < N -> older(i); i++ :: else -> break od; o++ :: else -> break od;
+      WHEN(what == TICK, tick()); WHEN(what == WIPE, wipe());
+      WHEN(what == RESTART || what == WIPE, changed = true);
+      for (o : 1 .. ticks) { for (i : 0 .. N - 1) { older(i) } }
       what = OFF; ticks = 0;
       judge()
     } }
