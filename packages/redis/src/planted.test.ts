@@ -79,13 +79,15 @@ async function findByState(withBug: Connection): Promise<string | undefined> {
 
 const find = { lists: findByLists, facts: findByFacts, state: findByState } as const;
 
-test.each(PLANTED)(
+test.for(PLANTED)(
   'a planted bug is found: $name',
-  async (bug: Planted) => {
+  async (bug: Planted, { task }) => {
     const { connection: withBug, wasPlanted } = planting(connection, bug);
+    const startedMs = performance.now();
 
     const found = await find[bug.foundBy](withBug);
 
+    Object.assign(task.meta, { planted: { by: found, ms: performance.now() - startedMs } });
     expect(wasPlanted()).toBe(true);
     expect(found).toBeDefined();
     // A script that does not run at all shows nothing.
