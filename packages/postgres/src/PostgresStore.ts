@@ -21,7 +21,17 @@ import { LongKeys } from './LongKeys.js';
 import { Polling, type Sight } from './Polling.js';
 import { Pushes } from './Pushes.js';
 import { quoted } from './quoting.js';
-import { type Args, applyArgs, beatArgs, isSingle, joinArgs, leaveArgs, numberList, singleArgs, textList } from './requests.js';
+import {
+  type Args,
+  applyArgs,
+  beatArgs,
+  isSingle,
+  joinArgs,
+  leaveArgs,
+  numberList,
+  singleArgs,
+  textList,
+} from './requests.js';
 import type { SharedClient } from './SharedClient.js';
 import { shortOf } from './text.js';
 
