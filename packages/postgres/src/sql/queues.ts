@@ -1,5 +1,6 @@
 /** Who is next, who is skipped, who takes over a message, who is buried. See queues.ts of @botmesh/core. */
 import type { SqlFunction } from './functions.js';
+import { atNewest } from './newest.js';
 
 export const QUEUE_FUNCTIONS: readonly SqlFunction[] = [
   {
@@ -18,7 +19,7 @@ end`,
 begin
   update @.replica set total = total + change,
     fresh = fresh + case when the_batch <> 0 and the_batch = batch then change else 0 end
-  where mesh = the_mesh and epoch = the_epoch;
+  where ${atNewest('replica', 'mesh = the_mesh', 'epoch', 'the_epoch')};
 end`,
   },
   {

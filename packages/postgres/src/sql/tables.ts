@@ -7,7 +7,7 @@ export const TABLES = `
 create function @.now_us() returns bigint language sql volatile parallel safe as
   'select pg_catalog.floor(extract(epoch from pg_catalog.clock_timestamp()) * 1000000)::bigint';
 
--- Batches of so few keys go key by key.
+-- Batches of so few keys go key by key. With 0, a batch of one operation goes as all others do.
 create function @.few() returns integer language sql immutable parallel safe as 'select 3';
 
 -- From this place on an orphan is a suspect message.
