@@ -10,7 +10,7 @@ const DURATION_MS = 20_000;
 const PLANTED_MS = 60_000;
 const LIMIT_MS = 240_000;
 
-const SIZE = { replicas: 3, keys: 3, leaseMs: 2000 };
+const SIZE = { replicas: 3, keys: 3, leaseMs: 3000 };
 
 /** Two seeds in a row move the clock in one run, and take data away in the other. */
 export function expectKept(backend: Backend): void {

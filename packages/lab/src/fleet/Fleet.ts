@@ -79,7 +79,7 @@ export class Fleet implements AsyncDisposable {
 
   /** Resolves when the replica has joined. */
   async start(connect: Connect, wrap: Wrap = []): Promise<Replica> {
-    const { backend, coordinator, keys = 4, leaseMs, seed, shards = 1 } = this.#options;
+    const { backend, coordinator, keys = 4, leaseMs, seed, shards } = this.#options;
     const { environment, forgets = false, lanes = 3, longTurnMs = 0 } = this.#options;
     const number = ++this.#starts;
     const name = `r${number}`;
@@ -87,7 +87,13 @@ export class Fleet implements AsyncDisposable {
       name,
       backend,
       connect,
-      coordinator: { ...coordinator, leaseMs, shards, namespace: 'faults', replicaId: name },
+      coordinator: {
+        ...coordinator,
+        leaseMs,
+        namespace: 'faults',
+        replicaId: name,
+        ...(shards === undefined ? {} : { shards }),
+      },
       forgets,
       lanes,
       longTurnMs,

@@ -10,7 +10,7 @@ export interface Gap {
 /** What a trial comes down to. */
 export interface Figures {
   readonly turns: number;
-  /** Messages that were taken in. */
+  /** Messages that were taken in, and whose replica lived to tell. */
   readonly received: number;
   /** Of those, the ones that were handled to their end. */
   readonly handled: number;
@@ -39,11 +39,12 @@ export function figuresOf(trial: Trial): Figures {
   const of = <K extends HistoryEvent['kind']>(kind: K): Of<K>[] =>
     events.filter((event): event is Of<K> => event.kind === kind);
   const grants = of('granted').sort((a, b) => a.at - b.at);
-  const handled = countBy(of('handled').map(({ key, seq }) => `${seq} ${key}`));
+  const handled = countBy(of('handled').map(nameOf));
+  const received = of('accepted').map(nameOf);
   return {
     turns: grants.length,
-    received: of('accepted').length,
-    handled: handled.size,
+    received: received.length,
+    handled: received.filter((name) => handled.has(name)).length,
     doubled: [...handled.values()].filter((times) => times > 1).length,
     adopted: grants.filter(({ attempt = 1 }) => attempt > 1).length,
     refused: of('lost').length,
@@ -64,6 +65,10 @@ function countBy(names: readonly string[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
   return counts;
+}
+
+function nameOf({ key, seq }: { readonly key: string; readonly seq: number }): string {
+  return `${seq} ${key}`;
 }
 
 /** While there was work: the replicas have always something to do until they are left in peace. */

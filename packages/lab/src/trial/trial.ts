@@ -63,7 +63,7 @@ export async function tryBackend(options: TrialOptions): Promise<Trial> {
   const course = { healedAt: startedAt, failure: undefined as string | undefined };
   const tell = (): void =>
     options.onProgress?.({ sinceMs: nowMs() - startedAt, turns: fleet.grants, faults: nemesis.struck.length });
-  const progress = setInterval(tell, PROGRESS_MS);
+  let progress: ReturnType<typeof setInterval> | undefined;
   const onAbort = (): void => nemesis.end();
   options.signal?.addEventListener('abort', onAbort);
   let violations: readonly Violation[] = [];
@@ -71,6 +71,7 @@ export async function tryBackend(options: TrialOptions): Promise<Trial> {
     await Promise.all(Array.from({ length: options.replicas }, () => nemesis.join()));
     await fleet.isAlive(RECOVERY_MS);
     tell();
+    progress = setInterval(tell, PROGRESS_MS);
     const isInterrupted = (): boolean => options.signal?.aborted === true;
     const harmed = nemesis.harm(isInterrupted() ? 0 : options.durationMs);
     if (planted) await untilFoundOut(fleet, nemesis);
@@ -109,9 +110,9 @@ function fleetOn(site: Site, { backend, keys, leaseMs, planted, seed }: TrialOpt
     keys,
     lanes: 2,
     longTurnMs: 1.2 * leaseMs,
-    shards: site.shards ?? 1,
     forgets: planted,
     coordinator: { ...site.coordinator, maxAttempts: MAX_ATTEMPTS },
+    ...(site.shards === undefined ? {} : { shards: site.shards }),
     ...(site.environment === undefined ? {} : { environment: site.environment }),
   });
 }
