@@ -16,7 +16,6 @@ const record = (event: HistoryEvent): unknown => writeSync(file, `${JSON.stringi
 
 const { open } = (await import(`../clients/${told.backend}.js`)) as { open: OpenCoordinator<Connect> };
 const recorder = new Recorder(await open(told.connect, told.coordinator), { nowMs, record, name });
-const FORGETFUL_MS = 2500;
 let isQuiet = false;
 let isStopping = false;
 let busy = 0;
@@ -28,7 +27,7 @@ function assertHeld(turn: ChatTurn): void {
 
 /** Whoever goes on believing does so for long enough to be found out. */
 function lengthMs(): number {
-  if (forgets) return FORGETFUL_MS;
+  if (forgets) return 2 * Number(told.coordinator.leaseMs);
   return random() < 0.1 ? random() * longTurnMs : random() * 60;
 }
 
