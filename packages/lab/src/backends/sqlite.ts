@@ -1,13 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import {
+  closeSync,
   copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   renameSync,
   rmSync,
-  statfsSync,
-  writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -127,8 +128,15 @@ class TestFile implements Disposable {
 
   /** Leaves no room. */
   fill(): void {
-    const { bavail, bsize } = statfsSync(this.#disk);
-    writeFileSync(join(this.#disk, 'ballast'), Buffer.alloc(bavail * bsize));
+    const ballast = openSync(join(this.#disk, 'ballast'), 'w');
+    const page = Buffer.alloc(4096);
+    try {
+      while (writeSync(ballast, page) > 0);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+    } finally {
+      closeSync(ballast);
+    }
   }
 
   empty(): void {
