@@ -26,7 +26,7 @@ function serverUser(): { uid: number; gid: number } | undefined {
 }
 
 /** Where the kernel can do so, a server dies with the test that started it, however that ends. */
-const DIES_WITH_US = isProgram(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL'] : [];
+export const DIES_WITH_US = isProgram(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL'] : [];
 
 /** Lets a folder be that of a server which is not root. */
 export function giveAway(folder: string): void {

@@ -84,6 +84,7 @@ test('a place asked for after another was answered may not stand before it', () 
   const found = checkHistory(events);
 
   expect(found.map((violation) => violation.rule)).toEqual(['call-order']);
+  expect(found[0]).toMatchObject({ key: 'k', at: 3 });
   expect(found[0]?.text).toContain('seq 5');
   expect(found[0]?.text).toContain('seq 4');
 });

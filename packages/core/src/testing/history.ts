@@ -58,6 +58,9 @@ export type HistoryRule =
 
 export interface Violation {
   readonly rule: HistoryRule;
+  readonly key: string;
+  /** When the event happened that broke it. */
+  readonly at: number;
   /** One sentence that names the events. */
   readonly text: string;
 }
@@ -91,7 +94,10 @@ export function checkHistory(events: readonly HistoryEvent[], options: HistoryOp
     else list.push(event);
   }
   const violations: Violation[] = [];
-  for (const history of keys.values()) checkKey(history, { losses, gone }, options, violations);
+  for (const [key, history] of keys) {
+    const report: Report = (rule, { at }, text) => violations.push({ rule, key, at, text });
+    checkKey(history, { losses, gone }, options, report);
+  }
   return violations;
 }
 
@@ -107,11 +113,8 @@ interface Mishaps {
   readonly gone: ReadonlySet<string>;
 }
 
-function checkKey(history: KeyHistory, mishaps: Mishaps, options: HistoryOptions, violations: Violation[]): void {
+function checkKey(history: KeyHistory, mishaps: Mishaps, options: HistoryOptions, report: Report): void {
   const { losses } = mishaps;
-  const report = (rule: HistoryRule, text: string): void => {
-    violations.push({ rule, text });
-  };
   checkCallOrder(of(history, 'reserved', 'accepted'), losses, report);
   checkTurnOrder(of(history, 'granted'), losses, report);
   checkFences(of(history, 'granted'), report);
@@ -121,7 +124,7 @@ function checkKey(history: KeyHistory, mishaps: Mishaps, options: HistoryOptions
   if (options.finished === true) checkEnds(history, mishaps, report);
 }
 
-type Report = (rule: HistoryRule, text: string) => void;
+type Report = (rule: HistoryRule, by: { readonly at: number }, text: string) => void;
 
 /** Answered before the other was asked for: the lower number. Calls of one replica: their order, answered or not. */
 function checkCallOrder(
@@ -141,14 +144,22 @@ function checkCallOrder(
       answered += 1;
     }
     if (greatest !== undefined && isBehind(greatest, next)) {
-      report('call-order', `${tell(greatest)} was answered before ${tell(next)} was asked for, but stands behind it.`);
+      report(
+        'call-order',
+        next,
+        `${tell(greatest)} was answered before ${tell(next)} was asked for, but stands behind it.`,
+      );
     }
   }
   const last = new Map<string, (typeof asked)[number]>();
   for (const next of [...asked].sort((a, b) => a.call - b.call)) {
     const before = last.get(next.replica);
     if (before !== undefined && isBehind(before, next)) {
-      report('call-order', `${tell(before)} was called before ${tell(next)} by one replica, but stands behind it.`);
+      report(
+        'call-order',
+        next,
+        `${tell(before)} was called before ${tell(next)} by one replica, but stands behind it.`,
+      );
     }
     last.set(next.replica, next);
   }
@@ -163,7 +174,7 @@ function checkTurnOrder(grants: readonly Of<'granted'>[], losses: readonly Of<'d
     if (last === undefined || last.seq <= next.seq) continue;
     if (losses.some((loss) => last.fence <= loss.lostTo && loss.lostTo < next.fence)) continue;
     const rule = (next.attempt ?? 1) > 1 ? 'adoption' : 'turn-order';
-    report(rule, `${tell(next)} stood before ${tell(last)} but came after it.`);
+    report(rule, next, `${tell(next)} stood before ${tell(last)} but came after it.`);
   }
 }
 
@@ -171,7 +182,7 @@ function checkFences(grants: readonly Of<'granted'>[], report: Report): void {
   let greatest: Of<'granted'> | undefined;
   for (const next of inTime(grants)) {
     if (greatest !== undefined && next.fence <= greatest.fence) {
-      report('fence', `${tell(next)} has no greater fence than the earlier ${tell(greatest)}.`);
+      report('fence', next, `${tell(next)} has no greater fence than the earlier ${tell(greatest)}.`);
     } else {
       greatest = next;
     }
@@ -186,7 +197,7 @@ function checkBelief(history: KeyHistory, report: Report): void {
   for (const event of inTime(of(history, 'granted', 'held'))) {
     const end = ended.get(event.fence);
     if (end !== undefined && end.replica === event.replica && end.at < event.at) {
-      report('lapsed', `${tell(event)} came after ${tell(end)}.`);
+      report('lapsed', event, `${tell(event)} came after ${tell(end)}.`);
     }
     const who = `${event.fence} ${event.replica}`;
     const belief = beliefs.get(who);
@@ -197,7 +208,7 @@ function checkBelief(history: KeyHistory, report: Report): void {
   for (const { from, to } of [...beliefs.values()].sort((a, b) => a.from.at - b.from.at)) {
     // Two that touch at one instant overlap only if the first one's assertion came later in that instant: not known.
     if (longest !== undefined && longest.at > from.at)
-      report('exclusion', `${tell(from)} came before ${tell(longest)}.`);
+      report('exclusion', longest, `${tell(from)} came before ${tell(longest)}.`);
     if (longest === undefined || to.at > longest.at) longest = to;
   }
 }
@@ -207,9 +218,9 @@ function checkWrites(writes: readonly Of<'written'>[], grants: readonly Of<'gran
   let greatest: Of<'written'> | undefined;
   for (const write of inTime(writes)) {
     if (!write.accepted) continue;
-    if (!given.has(write.fence)) report('stale-write', `${tell(write)} has a fence that nobody was given.`);
+    if (!given.has(write.fence)) report('stale-write', write, `${tell(write)} has a fence that nobody was given.`);
     if (greatest !== undefined && write.fence < greatest.fence) {
-      report('stale-write', `${tell(write)} was accepted after ${tell(greatest)}.`);
+      report('stale-write', write, `${tell(write)} was accepted after ${tell(greatest)}.`);
     } else {
       greatest = write;
     }
@@ -228,7 +239,7 @@ function checkIds(history: KeyHistory, losses: readonly Of<'data-lost'>[], dedup
     if (first === undefined || givenUp.has(first.seq)) continue;
     if (losses.some((loss) => loss.at <= next.at && isLost(first, loss))) continue;
     if (next.at - (handled.get(first.seq) ?? Number.POSITIVE_INFINITY) >= dedupeMs) continue;
-    report('dedupe', `${tell(next)} has the id of ${tell(first)}.`);
+    report('dedupe', next, `${tell(next)} has the id of ${tell(first)}.`);
   }
 }
 
@@ -241,7 +252,8 @@ function checkEnds(history: KeyHistory, { losses, gone }: Mishaps, report: Repor
   const over = new Set(of(history, 'withdrawn', 'handled', 'parked').map((event) => event.seq));
   for (const message of of(history, 'accepted')) {
     const wasLost = losses.some((loss) => isLost(message, loss));
-    if (!over.has(message.seq) && !wasLost) report('message-lost', `${tell(message)} was never handled to its end.`);
+    if (!over.has(message.seq) && !wasLost)
+      report('message-lost', message, `${tell(message)} was never handled to its end.`);
   }
   const granted = new Map(of(history, 'granted').map((grant) => [grant.seq, grant]));
   const ended = new Set(of(history, 'ended').map((event) => event.fence));
@@ -249,7 +261,8 @@ function checkEnds(history: KeyHistory, { losses, gone }: Mishaps, report: Repor
   for (const ticket of of(history, 'reserved')) {
     const grant = granted.get(ticket.seq);
     const isOver = grant === undefined ? refused.has(ticket.seq) : ended.has(grant.fence);
-    if (!isOver && !gone.has(ticket.replica)) report('ticket-without-end', `${tell(grant ?? ticket)} never ended.`);
+    if (!isOver && !gone.has(ticket.replica))
+      report('ticket-without-end', grant ?? ticket, `${tell(grant ?? ticket)} never ended.`);
   }
 }
 

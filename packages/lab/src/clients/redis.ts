@@ -5,8 +5,15 @@ const HOST = '127.0.0.1';
 
 export type RedisConnect =
   | { readonly library: 'ioredis' | 'redis'; readonly port: number }
-  | { readonly ports: readonly number[] }
-  | { readonly sentinels: readonly { host: string; port: number }[]; readonly group: string };
+  | { readonly ports: readonly number[]; readonly natMap?: NatMap }
+  | {
+      readonly sentinels: readonly { host: string; port: number }[];
+      readonly group: string;
+      readonly natMap?: NatMap;
+    };
+
+/** By which address the replica reaches a server that others name by `host:port`. */
+type NatMap = Record<string, { host: string; port: number }>;
 
 export const open: OpenCoordinator<RedisConnect> = async (connect, options) => {
   const client = await clientOf(connect);
@@ -20,12 +27,14 @@ async function clientOf(connect: RedisConnect): Promise<{ on(event: 'error', lis
     return createClient({ socket: { host: HOST, port: connect.port } });
   }
   const { Cluster, Redis } = await import('ioredis');
-  if ('sentinels' in connect)
-    return new Redis({ sentinels: [...connect.sentinels], name: connect.group, lazyConnect: true });
-  if ('ports' in connect)
-    return new Cluster(
-      connect.ports.map((port) => ({ host: HOST, port })),
-      { lazyConnect: true },
-    );
+  if ('sentinels' in connect) {
+    const { group, natMap, sentinels } = connect;
+    return new Redis({ sentinels: [...sentinels], name: group, lazyConnect: true, ...(natMap && { natMap }) });
+  }
+  if ('ports' in connect) {
+    const { natMap, ports } = connect;
+    const nodes = ports.map((port) => ({ host: HOST, port }));
+    return new Cluster(nodes, { lazyConnect: true, ...(natMap && { natMap }) });
+  }
   return new Redis({ host: HOST, port: connect.port, lazyConnect: true });
 }

@@ -1,11 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkHistory, type HistoryEvent, seededRandom, type Violation } from '@botmesh/core/testing';
+import { DIES_WITH_US } from '../child.js';
 import { nowMs } from '../now.js';
 import { pause, until } from '../until.js';
+import { Histories } from './Histories.js';
+import { Holders } from './Holders.js';
 import type { Connect, Told } from './told.js';
 
 /** What to put before a replica's command, such as the network it is to run in. */
@@ -20,6 +23,12 @@ export interface FleetOptions {
   readonly leaseMs: number;
   readonly keys?: number;
   readonly shards?: number;
+  /** Pieces of work that each replica does at once. Default 3. */
+  readonly lanes?: number;
+  /** Some turns last up to so long, the others a moment. Default: none. */
+  readonly longTurnMs?: number;
+  /** Of the replicas' processes. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** For the control: replicas that go on believing in what they have lost. */
   readonly forgets?: boolean;
 }
@@ -28,6 +37,12 @@ export interface Replica {
   readonly name: string;
   readonly process: ChildProcess;
   readonly connect: Connect;
+}
+
+/** The store lost at `at` what it had not kept by `keptUntil`. */
+interface Loss {
+  readonly at: number;
+  readonly keptUntil: number;
 }
 
 export interface Outcome {
@@ -49,7 +64,11 @@ export class Fleet implements AsyncDisposable {
   readonly replicas: Replica[] = [];
   readonly #options: FleetOptions;
   readonly #folder = mkdtempSync(join(tmpdir(), 'botmesh-fleet-'));
-  readonly #told: HistoryEvent[] = [];
+  readonly #histories = new Histories(this.#folder);
+  readonly #holders = new Holders();
+  readonly #children = new Set<ChildProcess>();
+  readonly #gone: HistoryEvent[] = [];
+  readonly #losses: Loss[] = [];
   readonly #failed: string[] = [];
   #starts = 0;
 
@@ -60,36 +79,52 @@ export class Fleet implements AsyncDisposable {
 
   /** Resolves when the replica has joined. */
   async start(connect: Connect, wrap: Wrap = []): Promise<Replica> {
-    const { backend, coordinator, keys = 4, leaseMs, seed, shards = 1, forgets = false } = this.#options;
+    const { backend, coordinator, keys = 4, leaseMs, seed, shards } = this.#options;
+    const { environment, forgets = false, lanes = 3, longTurnMs = 0 } = this.#options;
     const number = ++this.#starts;
     const name = `r${number}`;
     const told: Told = {
       name,
       backend,
       connect,
-      coordinator: { ...coordinator, leaseMs, shards, namespace: 'faults', replicaId: name },
+      coordinator: {
+        ...coordinator,
+        leaseMs,
+        namespace: 'faults',
+        replicaId: name,
+        ...(shards === undefined ? {} : { shards }),
+      },
       forgets,
-      lanes: 3,
+      lanes,
+      longTurnMs,
       seed: seed * 1000 + number,
       keys: Array.from({ length: keys }, (_, n) => `chat${n}`),
       history: join(this.#folder, `${name}.jsonl`),
     };
-    const [command, ...args] = [...wrap, process.execPath, PROGRAM, JSON.stringify(told)];
+    const [command, ...args] = [...DIES_WITH_US, ...wrap, process.execPath, PROGRAM, JSON.stringify(told)];
     const child = spawn(command!, args, {
       // The servers of the lab give reason for every warning there is.
-      env: { ...process.env, NODE_NO_WARNINGS: '1' },
+      env: { ...process.env, NODE_NO_WARNINGS: '1', ...environment },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
-    const replica = { name, connect, process: child };
-    this.replicas.push(replica);
+    this.#children.add(child);
     child.on('exit', (code) => {
+      this.#children.delete(child);
       if (code !== null && code !== 0) this.#failed.push(`${name} ended with ${code}`);
     });
     await new Promise<void>((resolve, reject) => {
       child.once('message', () => resolve());
       child.once('exit', (code, signal) => reject(new Error(`${name} did not start: ${code ?? signal}`)));
     });
+    const replica = { name, connect, process: child };
+    this.replicas.push(replica);
     return replica;
+  }
+
+  /** Ends it in order, in the midst of its work. */
+  async stop(replica: Replica): Promise<void> {
+    this.replicas.splice(this.replicas.indexOf(replica), 1);
+    await ended(replica.process);
   }
 
   /** Ends it between two instructions. */
@@ -98,7 +133,7 @@ export class Fleet implements AsyncDisposable {
     const ended = new Promise((resolve) => replica.process.once('exit', resolve));
     replica.process.kill('SIGKILL');
     await ended;
-    this.#told.push({ kind: 'gone', at: nowMs(), replica: replica.name });
+    this.#gone.push({ kind: 'gone', at: nowMs(), replica: replica.name });
   }
 
   async freezeFor(replica: Replica, ms: number): Promise<void> {
@@ -112,37 +147,41 @@ export class Fleet implements AsyncDisposable {
    * Call it after the loss, before anything can be granted again.
    */
   lostData(keptUntil: number): void {
-    const at = nowMs();
-    const events = this.events();
-    const kept = events.filter((event) => event.at <= keptUntil);
-    this.#told.push({
-      kind: 'data-lost',
-      at,
-      keptTo: greatestStamp(kept),
-      lostTo: greatestStamp(events.filter(({ kind }) => kind === 'granted')),
-      copiedAt: keptUntil,
-    });
+    this.#losses.push({ at: nowMs(), keptUntil });
   }
 
   events(): HistoryEvent[] {
-    const lines = readdirSync(this.#folder).flatMap((file) =>
-      readFileSync(join(this.#folder, file), 'utf8').split('\n'),
-    );
-    // The last line of a killed process may be half a line.
-    return [...lines.flatMap((line) => parsed(line)), ...this.#told];
+    const seen = this.#histories.read();
+    const losses = this.#losses.map((loss) => this.#told(loss, seen));
+    return [...seen, ...this.#gone, ...losses];
+  }
+
+  /** Of the old store are the grants of the next moments: the new one makes none before the trust in the old is over. */
+  #told({ at, keptUntil }: Loss, events: readonly HistoryEvent[]): HistoryEvent {
+    const isOfOld = (event: HistoryEvent): boolean =>
+      event.kind === 'granted' && event.at <= at + this.#options.leaseMs / 2;
+    return {
+      kind: 'data-lost',
+      at,
+      keptTo: greatestStamp(events.filter((event) => event.at <= keptUntil)),
+      lostTo: greatestStamp(events.filter(isOfOld)),
+      copiedAt: keptUntil,
+    };
   }
 
   /** How often a turn was granted so far. */
   get grants(): number {
-    return this.events().filter(({ kind }) => kind === 'granted').length;
+    return this.#histories.read().filter(({ kind }) => kind === 'granted').length;
   }
 
-  /** The replica that was granted a turn last, while it holds it. */
+  /** Of the replicas that hold a turn, the one that was granted it last. */
   holder(): Replica | undefined {
-    const events = this.events().filter(({ kind }) => kind === 'granted' || kind === 'ended');
-    const last = events.reduce<HistoryEvent | undefined>((a, b) => (a === undefined || b.at > a.at ? b : a), undefined);
-    if (last?.kind !== 'granted') return undefined;
-    return this.replicas.find(({ name }) => name === last.replica);
+    this.#holders.read(this.#histories.read());
+    for (const holder of this.#holders.names) {
+      const replica = this.replicas.find(({ name }) => name === holder);
+      if (replica !== undefined) return replica;
+    }
+    return undefined;
   }
 
   /** Waits until grants are made again, whatever happened: the mesh is alive. */
@@ -166,7 +205,8 @@ export class Fleet implements AsyncDisposable {
     for (const { process: child } of this.replicas) child.send('quiet');
     // What a dead replica left is taken over within a lease and a beat, and what was given back while a server was away after
     // its quarantine and a beat, which is less.
-    const restMs = (this.#told.length > 0 ? 1.5 : 1.1) * this.#options.leaseMs;
+    const isHarmed = this.#gone.length + this.#losses.length > 0;
+    const restMs = (isHarmed ? 1.5 : 1.1) * this.#options.leaseMs;
     let idleSince: number | undefined;
     await until(
       'all replicas are idle',
@@ -192,12 +232,12 @@ export class Fleet implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { process: child } of this.replicas) {
-      if (child.exitCode !== null || child.signalCode !== null) continue;
+    for (const child of this.#children) {
       const gone = new Promise((resolve) => child.once('exit', resolve));
       child.kill('SIGKILL');
       await gone;
     }
+    this.#histories[Symbol.dispose]();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 }
@@ -226,12 +266,4 @@ function greatestStamp(events: readonly HistoryEvent[]): number {
     const fence = 'fence' in event ? event.fence : 0;
     return Math.max(greatest, seq, fence);
   }, 0);
-}
-
-function parsed(line: string): HistoryEvent[] {
-  try {
-    return [JSON.parse(line) as HistoryEvent];
-  } catch {
-    return [];
-  }
 }

@@ -9,7 +9,7 @@ import { pause } from '../until.js';
 import type { Connect, Told } from './told.js';
 
 const told = JSON.parse(process.argv[2]!) as Told;
-const { name, keys, lanes, forgets } = told;
+const { name, keys, lanes, forgets, longTurnMs } = told;
 const random = seededRandom(told.seed);
 const file = openSync(told.history, 'a');
 const record = (event: HistoryEvent): unknown => writeSync(file, `${JSON.stringify(event)}\n`);
@@ -17,6 +17,7 @@ const record = (event: HistoryEvent): unknown => writeSync(file, `${JSON.stringi
 const { open } = (await import(`../clients/${told.backend}.js`)) as { open: OpenCoordinator<Connect> };
 const recorder = new Recorder(await open(told.connect, told.coordinator), { nowMs, record, name });
 let isQuiet = false;
+let isStopping = false;
 let busy = 0;
 
 function assertHeld(turn: ChatTurn): void {
@@ -24,16 +25,22 @@ function assertHeld(turn: ChatTurn): void {
   else record({ kind: 'held', at: nowMs(), replica: name, key: turn.key, fence: turn.fence });
 }
 
+/** Whoever goes on believing does so for long enough to be found out. */
+function lengthMs(): number {
+  if (forgets) return 2 * Number(told.coordinator.leaseMs);
+  return random() < 0.1 ? random() * longTurnMs : random() * 60;
+}
+
 async function work(ticket: Ticket, isMessage: boolean): Promise<void> {
   const timeoutMs = !isMessage && random() < 0.1 ? 50 : undefined;
   const turn = await recorder.acquireTurn(ticket, timeoutMs === undefined ? {} : { timeoutMs });
   let isDone = false;
   try {
-    const steps = forgets ? 200 : 1 + Math.floor(random() * 4);
-    for (let step = 0; step < steps; step++) {
+    const endMs = nowMs() + lengthMs();
+    do {
       assertHeld(turn);
       await pause(random() * 25);
-    }
+    } while (nowMs() < endMs);
     assertHeld(turn);
     isDone = random() < 0.95;
   } finally {
@@ -75,8 +82,19 @@ recorder.onAdopted(({ ticket }) => void during(() => work(ticket, true)));
 process.on('message', (message) => {
   if (message === 'quiet') isQuiet = true;
   if (message === 'busy?') process.send?.({ busy });
-  if (message === 'stop') void recorder.stop().then(() => process.disconnect());
+  if (message === 'stop') void stop();
 });
+// Nobody else would end it.
+process.on('disconnect', () => {
+  if (!isStopping) process.exit(1);
+});
+
+async function stop(): Promise<void> {
+  isQuiet = true;
+  isStopping = true;
+  await recorder.stop();
+  process.disconnect();
+}
 
 /** As whoever keeps processes running would: until it can join. */
 async function start(): Promise<void> {

@@ -1,8 +1,9 @@
 import type { PostgresConnect } from '../clients/postgres.js';
 import type { RedisConnect } from '../clients/redis.js';
+import type { SqliteConnect } from '../clients/sqlite.js';
 
 /** How one replica reaches its server: what the file of its backend in `clients/` understands. */
-export type Connect = RedisConnect | PostgresConnect;
+export type Connect = RedisConnect | PostgresConnect | SqliteConnect;
 
 /** What a replica's process is told when it starts, as JSON. */
 export interface Told {
@@ -17,6 +18,8 @@ export interface Told {
   readonly keys: readonly string[];
   /** How many pieces of work it does at once. */
   readonly lanes: number;
+  /** Some turns last up to so long. */
+  readonly longTurnMs: number;
   /** The planted fault: it goes on believing in what it has lost. */
   readonly forgets: boolean;
 }

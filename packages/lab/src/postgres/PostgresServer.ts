@@ -16,6 +16,11 @@ export interface PostgresServerOptions {
   environment?: Readonly<Record<string, string>>;
 }
 
+/** Data as it was at some moment, to be put back later. */
+export interface SavedPostgres {
+  readonly path: string;
+}
+
 const HOST = '127.0.0.1';
 const ROOM = 512 * 2 ** 20;
 
@@ -49,6 +54,7 @@ export class PostgresServer implements AsyncDisposable {
   readonly folder: string;
   readonly #options: PostgresServerOptions;
   #child: Child | undefined;
+  #copies = 0;
   #admin: Client | undefined;
 
   private constructor(port: number, options: PostgresServerOptions) {
@@ -139,8 +145,8 @@ export class PostgresServer implements AsyncDisposable {
     await this.#child?.end('SIGQUIT');
   }
 
-  /** Kills the process behind one connection of somebody else. The server ends all others, and recovers. */
-  async killBackend(): Promise<void> {
+  /** Kills the process behind one connection of somebody else. The server ends all others, and recovers after `onKilled`. */
+  async killBackend(onKilled: () => void = () => {}): Promise<void> {
     const [row] = await this.ask(
       "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() order by random()",
     );
@@ -148,6 +154,7 @@ export class PostgresServer implements AsyncDisposable {
     if (pid === undefined) throw new Error('Nobody else is connected.');
     const before = await this.#startedAt();
     process.kill(pid, 'SIGKILL');
+    onKilled();
     // A writer that stands still hears only now that it is to end: it writes nothing before.
     await pause(500);
     this.thaw();
@@ -158,6 +165,26 @@ export class PostgresServer implements AsyncDisposable {
   async kill(): Promise<void> {
     await this.#forget();
     await this.#child?.end('SIGKILL');
+  }
+
+  /** A copy of its data as it would be if its host were lost now. It stands still meanwhile. */
+  async save(): Promise<SavedPostgres> {
+    const path = join(this.folder, `copy-${++this.#copies}`);
+    await this.freeze();
+    // As the user whose data it is.
+    execFileSync('cp', ['-a', this.data, path]);
+    this.thaw();
+    rmSync(join(path, 'postmaster.pid'), { force: true });
+    return { path };
+  }
+
+  /** Kills it, puts the older data in place and starts it: what was written since is gone. */
+  async putBack(saved: SavedPostgres): Promise<void> {
+    await this.kill();
+    this.#freeMemory();
+    rmSync(this.data, { recursive: true, force: true });
+    execFileSync('cp', ['-a', saved.path, this.data]);
+    await this.start();
   }
 
   /** All of its processes keep their sockets and answer nothing. */

@@ -72,6 +72,13 @@ export class SentinelSet implements AsyncDisposable {
     return (await this.#newPrimary(old))!;
   }
 
+  /** Whether the named primary has both of the others, in step with it. */
+  async isWhole(): Promise<boolean> {
+    const primary = await this.primary();
+    const replication = String(await primary.ask('INFO', 'replication'));
+    return /role:master/.test(replication) && (replication.match(/state=online/g)?.length ?? 0) === 2;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const { admin } of this.#sentinels) admin.disconnect();
     await Promise.all(this.#sentinels.map(({ child }) => child.end('SIGKILL')));

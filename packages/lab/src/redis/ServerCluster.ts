@@ -58,6 +58,19 @@ export class ServerCluster implements AsyncDisposable {
     return owner;
   }
 
+  /** Whether every node sees all slots, and each primary with a replica that has its data. */
+  async isWhole(): Promise<boolean> {
+    const states = this.servers.map(async (server) => {
+      if (!/cluster_state:ok/.test(String(await server.ask('CLUSTER', 'INFO')))) return false;
+      const ranges = (await server.ask('CLUSTER', 'SLOTS')) as unknown[][];
+      // First and last slot, the primary, and its replica.
+      if (ranges.length !== PRIMARIES || ranges.some((range) => range.length !== 4)) return false;
+      return /role:master|master_link_status:up/.test(String(await server.ask('INFO', 'replication')));
+    });
+    return (await Promise.all(states)).every(Boolean);
+  }
+
+  /** The other of its pair, whichever of them began as the primary. */
   replicaOf(primary: RedisServer): RedisServer {
     const at = this.servers.indexOf(primary);
     return this.servers[(at + PRIMARIES) % (2 * PRIMARIES)]!;
@@ -103,7 +116,7 @@ export class ServerCluster implements AsyncDisposable {
       }
     }
     for (const replica of this.servers.slice(PRIMARIES)) await this.#follow(replica);
-    await until('every node sees a whole cluster', () => this.#isWhole(), 30_000);
+    await until('every node sees a whole cluster', () => this.isWhole(), 30_000);
   }
 
   async #follow(replica: RedisServer): Promise<void> {
@@ -112,17 +125,6 @@ export class ServerCluster implements AsyncDisposable {
       return String(await replica.ask('CLUSTER', 'NODES')).includes(id);
     });
     await replica.ask('CLUSTER', 'REPLICATE', id);
-  }
-
-  async #isWhole(): Promise<boolean> {
-    const states = this.servers.map(async (server, n) => {
-      if (!/cluster_state:ok/.test(String(await server.ask('CLUSTER', 'INFO')))) return false;
-      const ranges = (await server.ask('CLUSTER', 'SLOTS')) as unknown[][];
-      // First and last slot, the primary, and its replica.
-      if (ranges.length !== PRIMARIES || ranges.some((range) => range.length !== 4)) return false;
-      return n < PRIMARIES || /master_link_status:up/.test(String(await server.ask('INFO', 'replication')));
-    });
-    return (await Promise.all(states)).every(Boolean);
   }
 
   #anyAnswering(): RedisServer {

@@ -1,0 +1,4 @@
+import { expectKept } from '../../testing/expect-kept.js';
+import { postgresStandby } from './postgres-standby.js';
+
+expectKept(postgresStandby);

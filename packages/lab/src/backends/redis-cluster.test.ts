@@ -1,0 +1,4 @@
+import { expectKept } from '../../testing/expect-kept.js';
+import { redisCluster } from './redis-cluster.js';
+
+expectKept(redisCluster);

@@ -1,0 +1,4 @@
+import { expectKept } from '../../testing/expect-kept.js';
+import { redisSentinel } from './redis-sentinel.js';
+
+expectKept(redisSentinel);

@@ -1,0 +1,4 @@
+import { expectKept } from '../../testing/expect-kept.js';
+import { sqlite } from './sqlite.js';
+
+expectKept(sqlite);
