@@ -4,7 +4,8 @@ import { LongTexts } from './long.js';
 import type { Sql } from './sql.js';
 import { fromColumn, fromTextOrNull, textOrNull, toColumn } from './text.js';
 
-const COLUMNS = 'key, seq, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt, error, suspect';
+const COLUMNS =
+  'key, seq, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt, error, suspect';
 
 /** A row with a longer body would not fit into a page with others. */
 const LONGEST_IN_ROW = 200;
@@ -217,7 +218,15 @@ export class Entries {
   }
 }
 
-const NO_MESSAGE = { id: null, body: null, maxAttempts: null, dedupeMs: null, attempt: null, error: null, suspect: false };
+const NO_MESSAGE = {
+  id: null,
+  body: null,
+  maxAttempts: null,
+  dedupeMs: null,
+  attempt: null,
+  error: null,
+  suspect: false,
+};
 
 function entryOf(row: Row, long: LongTexts): LedgerEntry {
   return {
@@ -263,7 +272,16 @@ class SqliteMessage implements LedgerMessage {
 }
 
 function mutable({ owner, fence, era, batch, offered, message }: LedgerEntry): Mutable {
-  return { owner, fence, era, batch, offered, attempt: message?.attempt, error: message?.error, suspect: message?.suspect };
+  return {
+    owner,
+    fence,
+    era,
+    batch,
+    offered,
+    attempt: message?.attempt,
+    error: message?.error,
+    suspect: message?.suspect,
+  };
 }
 
 function isChanged({ owner, fence, era, batch, offered, message }: LedgerEntry, before: Mutable): boolean {

@@ -78,7 +78,20 @@ export class Replicas {
   }
 
   #insert(row: LedgerRow): void {
-    const { epoch, replicaId, instance, firstEpoch, isProven, beat, beatNumber, since, replaced, adopts, batch, trial } = row;
+    const {
+      epoch,
+      replicaId,
+      instance,
+      firstEpoch,
+      isProven,
+      beat,
+      beatNumber,
+      since,
+      replaced,
+      adopts,
+      batch,
+      trial,
+    } = row;
     this.#sql.run(
       `INSERT INTO replica (${COLUMNS}, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[epoch, toColumn(replicaId), instance, firstEpoch, isProven ? 1 : 0, beat, beatNumber, since],

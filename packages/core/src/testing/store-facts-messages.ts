@@ -278,7 +278,10 @@ export const MESSAGE_FACTS: Readonly<Record<string, StoreFact>> = {
 
   'a message is suspect from its last attempt on, if that comes before the third': anyTime(async (lab) => {
     const a = await joined(lab, 'a', { adopts: true });
-    const [first, second] = [await a.accept('k1', null, { maxAttempts: 2 }), await a.accept('k2', null, { maxAttempts: 2 })];
+    const [first, second] = [
+      await a.accept('k1', null, { maxAttempts: 2 }),
+      await a.accept('k2', null, { maxAttempts: 2 }),
+    ];
 
     const one = (await a.release('k1', first?.seq ?? 0, 'lost')).news.adopted;
     const two = (await a.release('k2', second?.seq ?? 0, 'lost')).news.adopted;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { ConfigError } from '@botmesh/core/spi';
+import { ConfigError, carryMs } from '@botmesh/core/spi';
 import { check } from '../check.js';
 import { checkSchema } from '../schema.js';
 import { Calls } from './Calls.js';
@@ -98,7 +98,8 @@ class OwnConnections implements PostgresClient {
 
   async call(text: string, values: readonly (string | null)[]): Promise<string | null> {
     const { calls, isStrict } = this.#current();
-    return calls.run((link) => (isStrict ? asReadCommitted(link, text, values) : link.query(text, values)));
+    const limitMs = this.#options.timeoutMs + carryMs(values.reduce((sum, value) => sum + (value?.length ?? 0), 0));
+    return calls.run((link) => (isStrict ? asReadCommitted(link, text, values) : link.query(text, values)), limitMs);
   }
 
   async listen(channel: string, onPayload: (payload: string) => void, onGap: () => void): Promise<() => Promise<void>> {

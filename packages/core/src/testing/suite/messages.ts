@@ -288,17 +288,21 @@ export const parking = [
     );
   }),
 
-  promised(23, 'also one that ends the life of each replica that tries it, and it takes no other with it', async (lab) => {
-    const deaths = new Deaths(lab, (replica) => replica.crash());
-    const first = await deaths.replica();
-    await deaths.replica();
-    await deaths.accept(first, 200);
+  promised(
+    23,
+    'also one that ends the life of each replica that tries it, and it takes no other with it',
+    async (lab) => {
+      const deaths = new Deaths(lab, (replica) => replica.crash());
+      const first = await deaths.replica();
+      await deaths.replica();
+      await deaths.accept(first, 200);
 
-    // Twice all that a replica had goes on together; then one message after the other, on each replica.
-    await deaths.untilParked(3 * adoptedMs(lab) + 200 * lab.slackMs);
+      // Twice all that a replica had goes on together; then one message after the other, on each replica.
+      await deaths.untilParked(3 * adoptedMs(lab) + 200 * lab.slackMs);
 
-    claimEqual(deaths.attempts, [1, 2, 3], 'attempts of the message that ends each life');
-  }),
+      claimEqual(deaths.attempts, [1, 2, 3], 'attempts of the message that ends each life');
+    },
+  ),
 
   promised(23, 'also one that blocks the only replica beyond its lease, and it takes no other with it', async (lab) => {
     const deaths = new Deaths(lab, (replica) => {
