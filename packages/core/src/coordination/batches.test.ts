@@ -210,3 +210,32 @@ test('what there is no room for is given up after its time, and what needs less 
 
   expect([told, done]).toEqual([['full'], [10]]);
 });
+
+test('a short batch that is not answered is sent again in its own time, also after a long one', async () => {
+  const clock = new VirtualClock();
+  const sentAtMs: number[] = [];
+  await clock.run(async () => {
+    const batches = new Batches({
+      clock,
+      attemptMs: 1000,
+      patienceMs: 12_000,
+      canSend: () => true,
+      isTrusted: () => true,
+      send: async (_, ops) => {
+        sentAtMs.push(clock.monotonicMs());
+        if (sentAtMs.length === 2) await new Promise(() => {});
+        return { kind: 'applied', era: 1, results: ops.map(() => null), news: { grants: [], adopted: [], parked: [] } };
+      },
+      onAnswer: () => {},
+      onFailure: () => {},
+      refusal: (_, cause) => cause,
+    });
+    batches.push(pendingOf(1_000_000));
+    await batches.idle();
+    batches.push(pendingOf(1));
+    await batches.idle();
+    batches.reset();
+  });
+
+  expect(sentAtMs[2]! - sentAtMs[1]!).toBeLessThan(1_100);
+});

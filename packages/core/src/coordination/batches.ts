@@ -72,6 +72,7 @@ export class Batches {
   #last = 0;
   #isScheduled = false;
   #guard: Timer | undefined;
+  #guardAtMs = 0;
   /** Runs while the store has no room: until then, only what makes room is sent. */
   #roomTimer: Timer | undefined;
 
@@ -200,6 +201,8 @@ export class Batches {
     const { clock } = this.#options;
     flight.attempts += 1;
     flight.resendAtMs = clock.monotonicMs() + flight.limitMs;
+    // What runs may be for a much longer one.
+    if (this.#guard !== undefined && this.#guardAtMs - flight.resendAtMs > this.#options.attemptMs / 2) this.#disarm();
     if (this.#guard === undefined) this.#arm(flight.limitMs);
     this.#options.send(flight.batch, flight.ops).then(
       (answer) => this.#land(flight, answer),
@@ -279,6 +282,7 @@ export class Batches {
 
   /** One timer for all flights, left running while batches come and go: a timer a batch would cost more than the batch. */
   #arm(delayMs: number): void {
+    this.#guardAtMs = this.#options.clock.monotonicMs() + delayMs;
     this.#guard = this.#options.clock.setTimer(delayMs, () => {
       this.#guard = undefined;
       const flight = this.#flight;
