@@ -19,7 +19,7 @@ async function refusalOf(call: Promise<unknown>): Promise<Told> {
   return { code, afterMs: performance.now() - sinceMs };
 }
 
-test('a message that the way is too narrow for is refused, and one that takes its time arrives', {
+test.concurrent('a message that the way is too narrow for is refused, and one that takes its time arrives', {
   timeout: 60_000,
 }, async () => {
   await using server = await TestServer.start();
@@ -53,7 +53,7 @@ test('a message that the way is too narrow for is refused, and one that takes it
   }
 });
 
-test('a message that the server refuses is refused, and none else', { timeout: 60_000 }, async () => {
+test.concurrent('a message that the server refuses is refused, and none else', { timeout: 60_000 }, async () => {
   await using server = await TestServer.start();
   const coordinator = new PostgresCoordinator({ url: server.url(), leaseMs: LEASE_MS });
   await coordinator.start();

@@ -7,7 +7,7 @@ import { TestProcess } from './process.test-support.js';
 const LEASE_MS = 1_500;
 const HARMLESS = 100;
 
-test.each([1, 3])(
+test.concurrent.each([1, 3])(
   'a message that blocks each of %i processes is parked, and all others are handled',
   { timeout: 60_000 },
   async (processes) => {

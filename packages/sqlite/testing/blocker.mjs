@@ -14,7 +14,7 @@ async function handle({ ticket, body, attempt }) {
     // What it tells has to leave first.
     await sleep(20);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(leaseMs) * 1.5);
-  } else await sleep(50);
+  } else await sleep(20);
   turn.assertHeld();
   await turn.release();
   tell({ event: 'handled', body });
