@@ -13,7 +13,8 @@ export interface Pending {
   abandoned: boolean;
   /** Went out while this replica was trusted, and no answer came: it may have been done, whatever a later answer says. */
   isUnsure: boolean;
-  /** When it went out first. */
+  /** When it was called for, and when it went out first. */
+  sinceMs?: number;
   sentAtMs?: number;
   readonly settle: (result: Taken | null) => void;
   readonly reject: (error: Error) => void;
@@ -100,6 +101,7 @@ export class Batches {
   }
 
   push(pending: Pending): void {
+    pending.sinceMs ??= this.#options.clock.monotonicMs();
     this.#queue.push(pending);
     this.kick();
   }
@@ -214,6 +216,7 @@ export class Batches {
   #repeat(flight: Flight): void {
     markUnsure(flight);
     this.#refuse(flight, this.#hopeless(flight));
+    this.#refuse(flight, this.#stuckBehind(flight));
     // It may have been done all the same: then the batch, under its number, is answered as it was, and its place given back.
     if (flight.pending.some(isInVain)) flight.ops = flight.pending.map((each) => (isInVain(each) ? NOTHING : each.op));
     this.#attempt(flight);
@@ -225,6 +228,14 @@ export class Batches {
     if (attempts < LEAST_ATTEMPTS || !isTrusted()) return [];
     const sinceMs = clock.monotonicMs() - patienceMs;
     return pending.filter((each) => !makesRoom(each) && (each.sentAtMs ?? sinceMs) <= sinceMs);
+  }
+
+  /** What has waited behind such batches for twice that time. */
+  #stuckBehind({ attempts }: Flight): Pending[] {
+    const { clock, isTrusted, patienceMs } = this.#options;
+    if (attempts < LEAST_ATTEMPTS || !isTrusted()) return [];
+    const sinceMs = clock.monotonicMs() - 2 * patienceMs;
+    return this.recall((each) => !makesRoom(each) && (each.sinceMs ?? sinceMs) <= sinceMs);
   }
 
   #refuse({ cause }: Flight, hopeless: readonly Pending[]): void {
