@@ -16,6 +16,8 @@ export interface Pending {
   /** When it was called for, and when it went out first. */
   sinceMs?: number;
   sentAtMs?: number;
+  /** It did not get through, and its caller was told so. */
+  isGivenUp?: boolean;
   readonly settle: (result: Taken | null) => void;
   readonly reject: (error: Error) => void;
 }
@@ -239,7 +241,10 @@ export class Batches {
   }
 
   #refuse({ cause }: Flight, hopeless: readonly Pending[]): void {
-    for (const each of hopeless) each.reject(this.#options.refusal(each.op, cause));
+    for (const each of hopeless) {
+      each.isGivenUp = true;
+      each.reject(this.#options.refusal(each.op, cause));
+    }
   }
 
   #land(flight: Flight, answer: ApplyAnswer): void {
@@ -316,7 +321,7 @@ function markUnsure({ pending, wasTrusted }: Flight): void {
 
 /** Nobody waits for it, and it may be why the batch is not answered: what gets through is sent without it. */
 function isInVain(pending: Pending): boolean {
-  return pending.abandoned && !makesRoom(pending);
+  return pending.isGivenUp === true || (pending.abandoned && isLong(pending.op) && !makesRoom(pending));
 }
 
 function makesRoom({ op }: Pending): boolean {
