@@ -403,6 +403,55 @@ export const MUTATIONS: readonly Mutation[] = [
     promises: [23],
   },
   {
+    name: 'messages that replicas died with are all tried together',
+    rule: '',
+    patches: [
+      {
+        file: QUEUES,
+        find: 'const head = row.trial === null ? undefined : headOf(step, row.trial);',
+        replace: 'const head = undefined;',
+      },
+    ],
+    promises: [23],
+    facts: [
+      'a replica has one suspect message at a time, and gets the next with the end of that',
+      'suspect messages go to replicas that have none, and to no other',
+      'messages that two replicas died with are suspect',
+    ],
+  },
+  {
+    name: 'a replica that was blocked does not say so',
+    rule: '',
+    patches: [{ file: TICKETS, find: "isBlocked ? 'lost' : 'return'", replace: "'return'" }],
+    promises: [23],
+  },
+  {
+    name: 'the end of a suspect message hands out no other',
+    rule: '',
+    patches: [{ file: OPERATIONS, find: 'if (message.suspect)', replace: 'if (false)' }],
+    promises: [],
+    facts: ['a replica has one suspect message at a time, and gets the next with the end of that'],
+  },
+  {
+    name: 'a suspect message that runs for long holds up all others',
+    rule: '',
+    patches: [{ file: QUEUES, find: '< TRIAL_LEASES * configOf(step).leaseMs', replace: '< Infinity' }],
+    promises: [],
+    facts: ['a suspect message that has run for five leases holds up no other'],
+  },
+  {
+    name: 'what does not get through is sent for ever',
+    rule: '',
+    patches: [{ file: BATCHES, find: 'if (attempts < LEAST_ATTEMPTS || !isTrusted())', replace: 'if (true)' }],
+    promises: [15],
+  },
+  {
+    name: 'messages of any length are taken in',
+    rule: '',
+    patches: [{ file: SEAT, find: 'return bytes === undefined ? undefined :', replace: 'return true ? undefined :' }],
+    promises: [0],
+  },
+  {
     name: 'a parked message is dropped',
     rule: '',
     patches: [

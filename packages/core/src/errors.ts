@@ -14,6 +14,7 @@ export const ERROR_CODES = {
   'ticket-unknown': 'A ticket that this replica did not hand out.',
   'ticket-used': 'A ticket whose turn was already acquired, released or withdrawn.',
   'bad-input': 'An argument has the wrong type or shape.',
+  'too-long': 'A message is longer than maxBodyBytes, or does not get through to the backend.',
   delivery: 'A provider could not deliver a reply.',
   'delivery-unknown': 'A provider does not know whether the platform has a reply.',
   middleware: 'Middleware called next() more than once.',
@@ -128,8 +129,14 @@ export class TicketError extends BotmeshError {
 
 /** An argument of the wrong type or shape. The message names the argument, what was given and what is expected. */
 export class BadInputError extends BotmeshError {
-  override readonly name = 'BadInputError';
-  readonly code = 'bad-input';
+  override readonly name: string = 'BadInputError';
+  readonly code: 'bad-input' | 'too-long' = 'bad-input';
+}
+
+/** A message, with its key and id, that is longer than the mesh takes in. The same one again fares no better. */
+export class TooLongError extends BadInputError {
+  override readonly name = 'TooLongError';
+  override readonly code = 'too-long';
 }
 
 /** A provider could not deliver. `retryAfterMs` is set when the platform said when to try again. */

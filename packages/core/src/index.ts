@@ -34,6 +34,7 @@ export {
   type StateIssue,
   SupersededByNewerError,
   TicketError,
+  TooLongError,
   TurnLimitError,
 } from './errors.js';
 export type { ChatJob, Message } from './pipeline/envelope.js';

@@ -18,6 +18,7 @@ export { recordFromJson, recordToJson } from './coordination/record/record-json.
 export { isClockSane } from './coordination/record/step.js';
 export { chat as keyOfChat, StoreCoordinator, type StoreCoordinatorOptions } from './coordination/StoreCoordinator.js';
 export * from './coordination/store.js';
+export { carryMs } from './coordination/timing.js';
 export * as transitions from './coordination/transitions.js';
 export {
   type Entry as LedgerEntry,
@@ -59,6 +60,7 @@ export {
   RateLimitedError,
   StaleFenceError,
   shown,
+  TooLongError,
 } from './errors.js';
 export { Accounts, type AccountsSetup, type Place, type Served } from './pipeline/accounts/Accounts.js';
 export { inTime, type Limit } from './pipeline/in-time.js';

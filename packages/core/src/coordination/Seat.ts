@@ -5,10 +5,11 @@ import { Heartbeat } from './Heartbeat.js';
 import type { Hold } from './held.js';
 import { Joining } from './Joining.js';
 import { Lease } from './lease.js';
+import { bytesAbove } from './op-size.js';
 import type { Settings } from './options.js';
 import { Questions } from './Questions.js';
 import { Reachability } from './Reachability.js';
-import { callOf, crashed, mismatch, notStarted, unavailable } from './refusals.js';
+import { callOf, crashed, mismatch, notStarted, notThrough, tooLong, unavailable } from './refusals.js';
 import type {
   Adoption,
   ApplyAnswer,
@@ -100,11 +101,13 @@ export class Seat {
     this.#batches = new Batches({
       clock,
       attemptMs: timing.attemptMs,
+      patienceMs: timing.leaseMs,
       canSend: () => (this.#phase === 'joined' && !this.isDown) || this.#phase === 'leaving',
       isTrusted: () => this.#lease.isOpen,
       send: (batch, ops) => this.#sendBatch(batch, ops),
       onAnswer: (answer, pending) => this.#takeIn(() => this.#onApplied(answer, pending)),
       onFailure: (error) => this.#onFailure(error),
+      refusal: notThrough,
     });
     this.#heartbeat = new Heartbeat({
       clock,
@@ -484,9 +487,15 @@ export class Seat {
     return this.isDown ? unavailable(what, this.#lastError) : undefined;
   }
 
+  #isTooLong(op: Op): Error | undefined {
+    const limit = Math.min(this.#settings.maxBodyBytes, this.#store.maxBodyBytes ?? Number.POSITIVE_INFINITY);
+    const bytes = bytesAbove(op, limit);
+    return bytes === undefined ? undefined : tooLong(op, bytes, limit);
+  }
+
   /** `onDone` hears the result also when the caller was refused meanwhile. */
   #call(op: Op, onDone: (taken: Taken | null, isAbandoned: boolean) => void, onRefused: (error: Error) => void): void {
-    const refusal = this.#refusal(callOf(op));
+    const refusal = this.#refusal(callOf(op)) ?? this.#isTooLong(op);
     if (refusal !== undefined) {
       onRefused(refusal);
       return;

@@ -19,6 +19,8 @@ export interface CoordinatorOptions {
   maxAttempts?: number;
   /** How long the ids of finished messages are remembered. Default one day. */
   dedupeMs?: number;
+  /** How long a message may be, with its key and id, in bytes of UTF-8. Longer ones are refused at once. Default 1 MiB. */
+  maxBodyBytes?: number;
   /** Where time comes from. For tests. */
   clock?: Clock;
 }
@@ -30,6 +32,7 @@ export interface Settings {
   readonly heldWarnMs: number;
   readonly maxAttempts: number;
   readonly dedupeMs: number;
+  readonly maxBodyBytes: number;
   readonly clock: Clock;
 }
 
@@ -41,12 +44,14 @@ export const OPTION_NAMES: { readonly [Name in keyof Required<CoordinatorOptions
   heldWarnMs: true,
   maxAttempts: true,
   dedupeMs: true,
+  maxBodyBytes: true,
   clock: true,
 };
 
 const DAY_MS = 86_400_000;
 const MAX_LEASE_MS = 3_600_000;
 const MIN_LEASE_MS = 100;
+const MIB = 2 ** 20;
 
 /** @throws ConfigError naming the option, its value and the range */
 export function settle(options: CoordinatorOptions): Settings {
@@ -60,6 +65,7 @@ export function settle(options: CoordinatorOptions): Settings {
     heldWarnMs: within('heldWarnMs', options.heldWarnMs ?? 60_000, 1, 365 * DAY_MS),
     maxAttempts: whole('maxAttempts', options.maxAttempts ?? 5, 1, 1000),
     dedupeMs: within('dedupeMs', options.dedupeMs ?? DAY_MS, 0, 365 * DAY_MS),
+    maxBodyBytes: whole('maxBodyBytes', options.maxBodyBytes ?? MIB, 1, 256 * MIB),
     clock,
   };
 }

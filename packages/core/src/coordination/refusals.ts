@@ -1,5 +1,6 @@
 /** What callers are told when the engine cannot do as they ask. */
-import { BotmeshError, ConfigError, CoordinationUnavailableError, LifecycleError } from '../errors.js';
+import { BotmeshError, ConfigError, CoordinationUnavailableError, LifecycleError, TooLongError } from '../errors.js';
+import { isLong, textOf } from './op-size.js';
 import type { MeshConfig, Op } from './store.js';
 
 /** The public call that an op was made for. */
@@ -16,6 +17,23 @@ export function unavailable(what: string, cause: Error): CoordinationUnavailable
   const why = told(cause) ?? 'the coordination backend cannot be reached.';
   const message = `${what}: ${why} It is tried again by itself; so can you.`;
   return new CoordinationUnavailableError('unavailable', message, { cause });
+}
+
+export function tooLong(op: Op, bytes: number, limit: number): TooLongError {
+  const message = `${callOf(op)}: ${bytes} bytes with key and id: expected up to ${limit}. Shorten it, keep elsewhere what is long, or raise maxBodyBytes.`;
+  return new TooLongError(message);
+}
+
+/** The backend answers heartbeats, but not a batch with this in it, however often it is sent. */
+export function notThrough(op: Op, cause: Error): BotmeshError {
+  if (!isLong(op) || hasNoRoom(cause)) return unavailable(callOf(op), cause);
+  const why = told(cause) ?? 'it was sent again and again without an answer.';
+  const message = `${callOf(op)}: a text of ${textOf(op)} characters does not get through to the backend: ${why} Shorten it, keep elsewhere what is long, or widen the way. A lower maxBodyBytes refuses it at once.`;
+  return new TooLongError(message, { cause });
+}
+
+export function hasNoRoom(error: Error): boolean {
+  return error instanceof CoordinationUnavailableError && error.hasNoRoom;
 }
 
 export function notStarted(cause: Error): CoordinationUnavailableError {

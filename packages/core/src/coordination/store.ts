@@ -292,6 +292,11 @@ export interface StoreView {
  * known; the engine then makes the same step again. No step may be queued while disconnected: fail instead.
  */
 export interface Store {
+  /**
+   * The longest message that it can take in, with its key and id, in bytes of UTF-8, where that is less than anybody may
+   * want. Asked at each call: it may be known only after a join.
+   */
+  readonly maxBodyBytes?: number | undefined;
   /** Makes `replicaId` alive under a new epoch. Repeating it with the same instance gives the same epoch. */
   join(request: JoinRequest): Promise<JoinAnswer>;
   /** Runs a numbered batch of operations in order, all in one step. */

@@ -28,3 +28,11 @@ export function timing(leaseMs: number, beatMs = leaseMs / 6): Timing {
     attemptMs: beatMs / 2,
   };
 }
+
+/** Links are taken to carry so many bytes in a millisecond, at least. */
+const BYTES_PER_MS = 256;
+
+/** How much longer than a short one a request of this length may take, in milliseconds. */
+export function carryMs(length: number): number {
+  return length / BYTES_PER_MS;
+}

@@ -129,6 +129,27 @@ test('an update that was not taken in is not confirmed, and asked for again', as
   expect(taken).toContain('2');
 });
 
+test('an update that is too long is left out and told of, and those after it are taken in', async () => {
+  const platform = new Platform();
+  const lines: string[] = [];
+  const seen: string[] = [];
+  const own = provider(platform, {
+    log: (line) => lines.push(line),
+    read: (number) => ({ chat: 'k', id: `${number}`, text: number === 2 ? 'x'.repeat(2_000) : `${number}` }),
+  });
+  const coordinator = new MemoryCoordinator({ maxBodyBytes: 1_000 });
+  const bot = new Bot({ provider: own, coordinator, log: () => {} });
+  bot.use((ctx) => void seen.push(ctx.message.text));
+  await bot.start();
+  closing.push(() => bot.stop());
+
+  for (const number of [1, 2, 3]) platform.add(number);
+
+  await vi.waitFor(() => expect([seen, platform.confirmed]).toEqual([['1', '3'], 4]));
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).toMatch(/update 2 can never be taken in.*maxBodyBytes/);
+});
+
 // C-44
 test('a conflict is answered by growing pauses while this replica leads, and told', async () => {
   const clock = new VirtualClock();

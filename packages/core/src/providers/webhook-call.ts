@@ -1,4 +1,10 @@
-import { BadInputError, CoordinationUnavailableError, LeaseLostError, LifecycleError } from '../errors.js';
+import {
+  BadInputError,
+  CoordinationUnavailableError,
+  LeaseLostError,
+  LifecycleError,
+  TooLongError,
+} from '../errors.js';
 import { readBody } from './body.js';
 import type { IncomingMessage, Intake } from './provider.js';
 
@@ -46,7 +52,8 @@ export function readJson(body: Uint8Array): Record<string, unknown> | string {
 
 /**
  * Takes in all messages of one call, in their order, and answers: 200 only when every one is safely taken in, also those
- * that were before; 503 when one is not, so that the platform delivers all of them again; 400 when one never can be.
+ * that were before; 503 when one is not, so that the platform delivers all of them again; 400 when one never can be, 413 when
+ * that is for its length.
  *
  * Of a batch that failed in part, what was taken in stays: it is a duplicate in the redelivery.
  *
@@ -59,7 +66,7 @@ export async function takeAll(messages: readonly IncomingMessage[], intake: Inta
   if (errors.some(isPassing)) return answer(503, 'not taken in; send it again', { 'retry-after': '1' });
   const bad = errors.find((error) => error instanceof BadInputError);
   if (errors.length > 0 && bad === undefined) throw errors[0];
-  if (bad !== undefined) return answer(400, bad.message);
+  if (bad !== undefined) return answer(bad instanceof TooLongError ? 413 : 400, bad.message);
   const isNew = outcomes.some((outcome) => outcome.status === 'fulfilled' && outcome.value === 'accepted');
   return Response.json({ status: messages.length === 0 ? 'nothing' : isNew ? 'accepted' : 'duplicate' });
 }

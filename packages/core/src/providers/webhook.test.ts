@@ -1,6 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { Bot } from '../bot/Bot.js';
+import { MemoryCoordinator } from '../coordination/MemoryCoordinator.js';
 import { ConfigError, CoordinationUnavailableError, DeliveryError } from '../errors.js';
 import { type BotMesh, botMesh, echo } from '../testing/bots.js';
 import { providerConformance } from '../testing/provider-conformance.js';
@@ -96,6 +98,21 @@ describe('what is refused, before anything is taken in', () => {
     expect(await status(call('not json', { secret: 'wrong' }))).toBe(401);
     expect(await status(call(HI, { atMs: Date.now() - 301_000 }))).toBe(401);
     expect(await status(new Request('http://bot/in', { method: 'POST', body: '{}' }))).toBe(401);
+  });
+
+  test('a message that the mesh does not take in for its length', async () => {
+    const coordinator = new MemoryCoordinator({ maxBodyBytes: 300 });
+    const bot = new Bot({ provider: webhook({ secret: SECRET, send: () => {} }), coordinator, log: () => {} });
+    bot.use(() => {});
+    await bot.start();
+    try {
+      const [long, short] = [await bot.webhook(call({ ...HI, text: 'x'.repeat(300) })), await bot.webhook(call(HI))];
+      expect([long.status, short.status]).toEqual([413, 200]);
+      expect(await long.json()).toEqual({ error: expect.stringMatching(/expected up to 300.*maxBodyBytes/) });
+      expect(await short.json()).toEqual({ status: 'accepted' });
+    } finally {
+      await bot.stop();
+    }
   });
 
   test('a body that is too long, announced or not', async () => {

@@ -66,6 +66,17 @@ export function onOne(pick: () => PostgresServer): SiteFault[] {
       },
     },
     {
+      // As a dump or a report does: versions of rows stay, and lie in the way.
+      kind: 'snapshot kept',
+      async strike({ spanMs }) {
+        const server = pick();
+        await server.ask('begin isolation level repeatable read');
+        await server.ask('select count(*) from botmesh.entry');
+        await pause(spanMs);
+        await server.ask('rollback');
+      },
+    },
+    {
       kind: 'row locked',
       async strike({ spanMs }) {
         const server = pick();

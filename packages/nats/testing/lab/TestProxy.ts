@@ -15,6 +15,7 @@ export class TestProxy implements AsyncDisposable {
   #held: Held[] = [];
   #way: Way = 'open';
   #delayMs = 0;
+  #bytesPerMs = Number.POSITIVE_INFINITY;
   #target: number;
 
   private constructor(target: number) {
@@ -59,6 +60,11 @@ export class TestProxy implements AsyncDisposable {
     this.#delayMs = ms;
   }
 
+  /** Lets no more through each connection. */
+  narrow(bytesPerMs: number): void {
+    this.#bytesPerMs = bytesPerMs;
+  }
+
   /** Breaks every connection with a reset, and forgets what was under way. */
   reset(): void {
     for (const pair of this.#pairs) for (const socket of pair) socket.resetAndDestroy();
@@ -95,7 +101,7 @@ export class TestProxy implements AsyncDisposable {
   #carry(from: Socket, to: Socket, isUp: boolean): void {
     let last = Promise.resolve();
     from.on('data', (bytes) => {
-      const delayMs = this.#delayMs;
+      const delayMs = this.#delayMs + bytes.length / this.#bytesPerMs;
       last = last.then(async () => {
         if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
         if (this.#isShut(isUp)) await new Promise<void>((pass) => this.#held.push({ isUp, pass }));

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { ConfigError } from '@botmesh/core/spi';
+import { ConfigError, carryMs } from '@botmesh/core/spi';
 import { check } from '../check.js';
 import { checkSchema } from '../schema.js';
 import { Calls } from './Calls.js';
@@ -103,8 +103,10 @@ class OwnConnections implements PostgresClient {
   async call(text: string, values: readonly (string | null)[]): Promise<string | null> {
     const opened = this.#current();
     const { calls, isStrict } = opened;
+    const limitMs = this.#options.timeoutMs + carryMs(values.reduce((sum, value) => sum + (value?.length ?? 0), 0));
     try {
-      return await calls.run((link) => (isStrict ? asReadCommitted(link, text, values) : link.query(text, values)));
+      const call = (link: Link) => (isStrict ? asReadCommitted(link, text, values) : link.query(text, values));
+      return await calls.run(call, limitMs);
     } catch (error) {
       // Somebody has made the role stricter since the start.
       if (error instanceof DatabaseError && error.code === INVALID_TRANSACTION_STATE) opened.isStrict = true;

@@ -1,3 +1,4 @@
+import { carryMs } from '@botmesh/core/spi';
 import { BackOff } from './BackOff.js';
 import type { Dialer, DialSettings, Link } from './link.js';
 import { clauseOf, judge, unavailable } from './replies.js';
@@ -21,6 +22,8 @@ export class Commands {
   readonly #onReconnect: () => void;
   readonly #backOff: BackOff;
   #state: State = { name: 'lost', cause: undefined };
+  /** The length of all that has no answer yet: a command waits for those before it. */
+  #underWay = 0;
 
   constructor(dialer: Dialer, settings: DialSettings, onReconnect: () => void) {
     this.#dialer = dialer;
@@ -56,12 +59,17 @@ export class Commands {
 
   async send(args: readonly string[], key?: string): Promise<unknown> {
     const link = this.currentLink();
+    const length = lengthOf(args);
+    this.#underWay += length;
+    const limitMs = this.#settings.timeoutMs + carryMs(this.#underWay);
     try {
-      return await within(this.#settings.timeoutMs, args[0] ?? 'command', link.send(args, key));
+      return await within(limitMs, args[0] ?? 'command', link.send(args, key));
     } catch (cause) {
       const { error, isLinkBroken } = judge(this.#dialer.where, cause);
       if (isLinkBroken) this.#giveUp(link, cause);
       throw error;
+    } finally {
+      this.#underWay -= length;
     }
   }
 
@@ -142,4 +150,9 @@ export class Commands {
 /** Why there is no link. Undefined: it ended, and nothing was said. */
 function why(cause: unknown): string {
   return cause === undefined ? '' : ` (${clauseOf(cause)})`;
+}
+
+/** Of all parts of a command, in UTF-16 units. */
+export function lengthOf(args: readonly string[]): number {
+  return args.reduce((sum, arg) => sum + arg.length, 0);
 }

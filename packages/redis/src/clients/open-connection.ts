@@ -1,6 +1,7 @@
 import { ConfigError } from '@botmesh/core/spi';
-import { Commands } from './Commands.js';
+import { Commands, lengthOf } from './Commands.js';
 import type { Connection, ConnectionOptions, Script } from './connection.js';
+import { LongCommands } from './LongCommands.js';
 import { findLibrary, type Library } from './libraries.js';
 import type { Dialer } from './link.js';
 import { dialerOf } from './recognise.js';
@@ -8,6 +9,9 @@ import { replyCode } from './replies.js';
 import { Subscriptions } from './Subscriptions.js';
 import { explain } from './unfit.js';
 import { parseUrl } from './url.js';
+
+/** Commands that are longer, in UTF-16 units, have a link of their own. */
+const LONG = 64 * 1024;
 
 /**
  * Refuses what cannot work, without connecting: for constructors.
@@ -62,6 +66,12 @@ export async function openConnection(options: ConnectionOptions, library?: Libra
   } catch (cause) {
     throw explain(dialer.where, cause);
   }
+  const long = new LongCommands(async () => {
+    const others = new Commands(dialer, options, () => {});
+    await others.open();
+    return others;
+  });
+  const commandsFor = (args: readonly string[]) => (lengthOf(args) > LONG ? long : commands);
   const subscriptions = new Subscriptions({
     settings: options,
     where: dialer.where,
@@ -71,8 +81,11 @@ export async function openConnection(options: ConnectionOptions, library?: Libra
   return {
     isCluster: dialer.isCluster,
     where: dialer.where,
-    evalsha: (script, keys, args) => runScript(commands, script, keys, args.map(String)),
-    command: (args, key) => commands.send(args, key),
+    evalsha: (script, keys, args) => {
+      const texts = args.map(String);
+      return runScript(commandsFor(texts), script, keys, texts);
+    },
+    command: (args, key) => commandsFor(args).send(args, key),
     subscribe: (channel, onMessage) => subscriptions.subscribe(channel, onMessage),
     onReconnect: (listener) => {
       listeners.add(listener);
@@ -81,6 +94,7 @@ export async function openConnection(options: ConnectionOptions, library?: Libra
     close: async () => {
       subscriptions.close();
       commands.close();
+      long.close();
     },
   };
 }
@@ -94,7 +108,7 @@ async function makeDialer(options: ConnectionOptions, library: Library | undefin
 
 /** A server forgets scripts when it restarts, fails over, or is told to. */
 async function runScript(
-  commands: Commands,
+  commands: Pick<Commands, 'send'>,
   { sha, text }: Script,
   keys: readonly string[],
   args: readonly string[],

@@ -180,6 +180,11 @@ function R.addOrphan(entry)
   call('ZADD', KEY.orphans, 'NX', S.count + (entry.suspect and FIRST_SUSPECT or 0), entry.key)
 end
 
+-- The first keys whose head anybody may take over.
+function R.orphans(most)
+  return call('ZRANGEBYSCORE', KEY.orphans, '-inf', '(' .. FIRST_SUSPECT, 'LIMIT', 0, most)
+end
+
 function R.leaveOrphan(entry)
   if entry.isOrphan then return end
   entry.isOrphan = true

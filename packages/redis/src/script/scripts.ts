@@ -11,8 +11,8 @@ import { VIEW } from './view.js';
 /**
  * The keys of a shard, all in one slot, in the order in which they are passed:
  *
- * - `mesh`, hash: `#` the era and configuration; `@` the counters, and how many of the other keys there are; for each epoch `r…` its row, and `b…` its last batch,
- *   how many tickets it has, and the answer
+ * - `mesh`, hash: `#` the era and configuration; `@` the counters, and how many of the other keys there are; for each epoch `r…` its row, `b…` its last batch,
+ *   how many tickets it has, and the answer, and `s…` the key of the suspect message that it was handed last
  * - `answers`, hash: epoch → the answer to its last batch, where that is long
  * - `notes`, hash: epoch → what was told to its turns
  * - `heads`, hash: key → the head of its queue
@@ -20,7 +20,7 @@ import { VIEW } from './view.js';
  * - `bodies`, hash: seq → the body of that message
  * - `ids`, hash: key and id → nothing while that message is here; until when, once it is finished
  * - `finished`, list: the ids of finished messages, in order of finishing
- * - `orphans`, sorted set: keys whose head nobody could take over yet
+ * - `orphans`, sorted set: keys whose head nobody could take over yet; those of suspect messages from 2^52 on
  * - `offers`, hash: key → the epoch that was handed its head unasked and has not listed it yet
  * - `parked`, hash: seq → a parked message
  * - `paces`, sorted set: shared paces, by the time up to which their slots are taken

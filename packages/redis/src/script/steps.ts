@@ -343,9 +343,7 @@ function R.lookAround(answered)
   end
   if S.quarantineMs ~= 0 then return false end
   R.tryNextSuspect()
-  for _, key in ipairs(call('ZRANGEBYSCORE', KEY.orphans, '-inf', '(' .. FIRST_SUSPECT, 'LIMIT', 0, ADOPT_SHARE)) do
-    R.settle(key)
-  end
+  for _, key in ipairs(R.orphans(ADOPT_SHARE)) do R.settle(key) end
   local isHandedOut = {}
   for _, each in ipairs(S.adopted) do isHandedOut[each.seq] = true end
   for _, entry in ipairs(R.offersToMe()) do
@@ -356,7 +354,7 @@ function R.lookAround(answered)
       R.offer(entry)
     end
   end
-  return call('ZCOUNT', KEY.orphans, '-inf', '(' .. FIRST_SUSPECT) > 0
+  return #R.orphans(1) > 0
 end
 
 -- Of its notes the caller keeps those that it has not heard and that are for a turn it still has.

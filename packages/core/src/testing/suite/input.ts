@@ -58,6 +58,23 @@ const ODD_KEYS = [
 ];
 
 export const input = [
+  fact('A message that is too long is refused at once, and is not taken in', async (lab) => {
+    const { coordinator } = await lab.replica();
+    for (const body of ['x'.repeat(2 ** 20), 'ß'.repeat(2 ** 19)]) {
+      await claimRejects(
+        lab.atOnce(coordinator.accept('k', { id: '1', body }), 'an answer'),
+        ['too-long'],
+        'a message',
+      );
+    }
+    await claimRejects(coordinator.reserve('k'.repeat(2 ** 20 + 1)), ['too-long'], 'a reservation under a long key');
+
+    const ticket = await coordinator.accept('k', { id: '1', body: 'x'.repeat(2 ** 20 - 2) });
+
+    claim(ticket !== null, 'one that was not taken in made the next a duplicate');
+    await (await lab.acquire({ coordinator } as TestReplica, ticket)).release();
+  }),
+
   fact('Keys of any characters and length are different keys', async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
 

@@ -372,6 +372,8 @@ class Deaths {
       return;
     }
     await this.#lab.sleep(this.#lab.slackMs / 8);
+    // Its code stands still while its process does.
+    while (replica.isFrozen) await this.#lab.sleep(this.#lab.slackMs / 8);
     turn.assertHeld();
     await turn.release();
     this.#done.add(body);

@@ -57,6 +57,35 @@ export const outage = [
     claimEqual(told, ['unavailable', 'available'], 'what was told');
   }),
 
+  promised(15, 'also where heartbeats are answered, and what is asked is not', async (lab) => {
+    const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
+    const told: string[] = [];
+    for (const event of ['unavailable', 'lost', 'superseded'] as const) b.coordinator.on(event, () => told.push(event));
+    const turn = await lab.take(b, 'held');
+    b.loseAnswers({ next: 100_000, of: 'apply' });
+    const sinceMs = lab.nowMs;
+    const long = lab.follow(b.coordinator.accept('k', { id: '1', body: 'x'.repeat(100_000) }));
+    const calls = [long, lab.follow(b.coordinator.reserve('k')), lab.follow(b.coordinator.tryLead('name'))];
+
+    await lab.watch(lab.leaseMs * 3, () => calls.every(({ state }) => state !== 'waiting'));
+    for (const [at, { atMs = Number.POSITIVE_INFINITY, state }] of calls.entries()) {
+      const limitMs = (at === 0 ? 1 : 2) * lab.leaseMs + lab.beatMs + 1000 + lab.slackMs;
+      claimEqual(state, 'rejected', 'what became of a call');
+      claim(atMs - sinceMs <= limitMs, `rejected only after ${atMs - sinceMs} ms`);
+    }
+    const errors = calls.map(({ error }) => error);
+    claimEqual(errors, ['too-long', 'unavailable', 'unavailable'], 'what the calls were told');
+    claim(believes(turn), 'a turn was lost');
+    b.loseAnswers(0);
+
+    await (await lab.within(lab.beatMs * 3 + lab.slackMs, lab.take(a, 'k'), 'the next turn')).release();
+    claim(
+      (await a.coordinator.accept('k', { id: '1', body: '' })) !== null,
+      'what was refused made the next a duplicate',
+    );
+    claimEqual(told, [], 'what was told');
+  }),
+
   promised(15, 'an outage shorter than the trust is not seen at all', async (lab) => {
     const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
     const told: string[] = [];
