@@ -14,6 +14,7 @@ import { Sharing } from '../pipeline/accounts/Sharing.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import type { Message } from '../pipeline/envelope.js';
 import { runExclusive } from '../pipeline/exclusive.js';
+import { Forgotten } from '../pipeline/Forgotten.js';
 import type { EndDetail, How, Named } from '../pipeline/fate.js';
 import { adopted, durableIngress, isDurable, plainIngress, type Take } from '../pipeline/ingress.js';
 import { Load } from '../pipeline/Load.js';
@@ -667,6 +668,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       load: this.#load,
       stopping: this.#stopping.signal,
       gate: this.#sharing?.gate,
+      forgotten: this.#mail === undefined ? undefined : this.#makeForgotten(this.#mail),
       maxAttempts: this.#options.maxAttempts ?? MAX_ATTEMPTS,
       maxTurnMs: this.#options.maxTurnMs,
       maxProgressMs: this.#options.maxProgressMs ?? PROGRESS_TIMES * (this.#options.maxTurnMs ?? 0),
@@ -686,6 +688,18 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       metNewer: () => this.#giveWay(),
       dropped: ({ ticket }, why) => this.#log(`botmesh: a message of chat ${ticket.key} is given up: ${why}.`),
     };
+  }
+
+  #makeForgotten(mail: Mailroom): Forgotten {
+    const forgotten = new Forgotten({
+      clock: this.#clock,
+      stopping: this.#stopping.signal,
+      isAway: () => this.#health === 'unavailable',
+      ended: (chat, message, how, more) => this.#ended(chat, message, how, more),
+      tell: (line) => this.#log(`botmesh: WARNING: ${line}`),
+    });
+    mail.on('forgotten', ({ messages }) => forgotten.heard(messages));
+    return forgotten;
   }
 
   #makeLocal(): LocalLine {
