@@ -32,6 +32,7 @@ describe.skipIf(pgBouncer() === undefined)('behind PgBouncer in transaction mode
   describe('postgres, replicas that listen past it', () =>
     check('postgres, listenUrl', () => ({ listenUrl: server.url() }), postgres));
 
+  // C-55
   test('start() says what to do when nothing can listen', async () => {
     const coordinator = new PostgresCoordinator({ url: pooler.url(), leaseMs: LEASE_MS });
 

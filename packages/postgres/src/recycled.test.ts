@@ -7,6 +7,7 @@ import { PostgresCoordinator } from './index.js';
 const RECYCLES = 10;
 const EVERY_MS = 300;
 
+// C-54
 test('a leadership does not flicker while every connection is ended again and again', async () => {
   await using server = await TestServer.start();
   const pool = new Pool({ connectionString: server.url(), max: 1, idleTimeoutMillis: 100, maxLifetimeSeconds: 1 });

@@ -46,7 +46,7 @@ import {
 import { type ChatState, Context, type JobContext, type Matched } from './Context.js';
 import { BOT_EVENTS, type BotEvents } from './events.js';
 import { type AnyFlow, Flow } from './flow.js';
-import { type Health, probe, refusal } from './health.js';
+import { type Details, type Health, probe, refusal } from './health.js';
 import { Handling } from './holding.js';
 import { LocalLine } from './LocalLine.js';
 import type { Match, OfKind } from './match.js';
@@ -116,6 +116,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   /** Where all state is kept, as it is. */
   readonly #store: StateStore;
   readonly #outages: StateOutages;
+  readonly #announced: ReturnType<typeof announce>;
   readonly #handling: Handling;
   /** Undefined where the provider has no accounts to share. */
   readonly #sharing: Sharing | undefined;
@@ -174,9 +175,10 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       const reason = error === undefined ? {} : { reason: error };
       this.#events.emit('ended', { chat: key, id, seq: undefined, how: 'parked', ...reason });
     });
-    announce(this.#coordinator, this.#log, (from, to) => {
+    const change = (from: readonly Health[], to: Health): void => {
       if (from.includes(this.#health)) this.#health = to;
-    });
+    };
+    this.#announced = announce(this.#coordinator, this.#log, change, this.#clock);
   }
 
   /**
@@ -301,7 +303,9 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
 
   /**
    * Gives `payload`, plain JSON data, to the running turn of `chat`, whichever replica has it: its `ctx.onSteer` hears it.
-   * Resolves with whether a turn was running; whether it listened is not known.
+   * Resolves with whether it is on its way to a turn: false when none runs, and when more than 256 payloads wait to be
+   * fetched by the replica that has it. Whether the handler listened is not known; a handler that never listens has the first
+   * 256 kept for it, and `onError` hears once that the rest was dropped.
    *
    * @throws BadInputError for what is no name of a chat, and for a payload that is no plain JSON data or too much of it
    * @throws LifecycleError before `start()` and after `stop()`
@@ -393,7 +397,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
    */
   readonly webhook = async (request: Request): Promise<Response> => {
     try {
-      const answer = probe(request, this.#status(), () => this.#sharing?.details ?? {});
+      const answer = probe(request, this.#status(), () => this.#details());
       if (answer !== undefined) return answer;
       if (this.#provider.webhook === undefined) return new Response(null, { status: 404 });
       if (this.#health !== 'ready' && this.#health !== 'unavailable') return refusal(this.#health);
@@ -403,6 +407,11 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       return new Response(null, { status: 500 });
     }
   };
+
+  #details(): Details {
+    const { waits } = this.#announced;
+    return { ...(waits === undefined ? {} : { waits }), ...this.#sharing?.details };
+  }
 
   readonly #intake: Intake = (message) => {
     if (this.#health === 'new') return refuse('not-started', NOT_STARTED);
@@ -678,7 +687,10 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
         const ctx = new Context(attempt, replicaId, this.#handling.holding);
         return this.#handling.run(attempt, ctx, runScript);
       },
-      failed: (error, attempt, work) => this.#failed(error, attempt, work),
+      failed: (error, attempt, work) =>
+        this.#failed(error, attempt, `attempt ${work.attempt} at a message of chat ${work.ticket.key}`),
+      steerFailed: (error, attempt, { ticket }) =>
+        void this.#failed(error, attempt, `a listener of ctx.onSteer in chat ${ticket.key}`),
       hearsEnds: () => this.#events.count('ended') > 0,
       ended: (chat, message, how, more) => this.#ended(chat, message, how, more),
       pacer: this.#makePacer(),
@@ -742,9 +754,9 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     });
   }
 
-  #failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void> {
+  #failed(error: unknown, attempt: Attempt | undefined, what: string): Promise<void> {
     const ctx = attempt === undefined ? undefined : new Context(attempt, this.#coordinator.replicaId);
-    return this.#tell(error, ctx, `attempt ${work.attempt} at a message of chat ${work.ticket.key}`);
+    return this.#tell(error, ctx, what);
   }
 
   /** Never rejects. */

@@ -2,7 +2,6 @@ import type { Ticket } from '../coordination/types.js';
 import type { Clock } from '../time/clock.js';
 import type { EndDetail, How, Named } from './fate.js';
 import { pause } from './pause.js';
-import type { Work } from './setup.js';
 
 /** So long what left is kept in mind while the store answers: it would have said by then that it does not know it. */
 const KEPT_MS = 120_000;
@@ -20,6 +19,12 @@ export interface ForgottenSetup {
   readonly isAway: () => boolean;
   readonly ended: (chat: string, message: Named, how: How, more: EndDetail) => void;
   readonly tell: (line: string) => void;
+}
+
+/** A message with its place. */
+interface Placed {
+  readonly ticket: Ticket;
+  readonly id: string | undefined;
 }
 
 interface Left {
@@ -44,7 +49,7 @@ export class Forgotten {
   }
 
   /** A message is left to the mesh. */
-  left({ ticket: { key, seq }, id }: Work): void {
+  left({ ticket: { key, seq }, id }: Placed): void {
     const atMs = this.#setup.clock.monotonicMs();
     if (this.#unnoticed.delete(seq)) {
       this.#lost(key, { seq, id });
@@ -57,7 +62,7 @@ export class Forgotten {
   }
 
   /** A message has ended here. */
-  ended({ ticket: { seq } }: Work): void {
+  ended({ ticket: { seq } }: Placed): void {
     if (this.#left.size > 0) this.#left.delete(seq);
   }
 

@@ -84,6 +84,8 @@ export interface TurnSetup {
   handle(attempt: Attempt): unknown;
   /** Hears of every failed attempt while the turn is still held. Must not reject. */
   failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void>;
+  /** Hears what a listener of the handler threw. Must not throw. */
+  steerFailed(error: unknown, attempt: Attempt | undefined, work: Work): void;
   /** Hears that a newer version wrote what this replica cannot read, before the message is passed on. */
   metNewer(): void;
   /** Hears of a message that nobody will handle. */

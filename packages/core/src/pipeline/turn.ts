@@ -275,6 +275,10 @@ export class MessageTurn implements Way, Hearer, Guest {
     }
   }
 
+  steerFailed(error: unknown): void {
+    this.#setup.steerFailed(error, this.#attempt, this.#work);
+  }
+
   /** The handlers go on well. */
   progress(note: string): void {
     if (this.#state !== 'handling') return;

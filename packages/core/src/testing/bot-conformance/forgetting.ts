@@ -83,6 +83,33 @@ export const forgetting: Record<string, ServerFact> = {
     },
   },
 
+  'while nothing may be granted after a store lost data, one line says for how long, and so does readyz': {
+    needs: ['wipe'],
+    body: async (lab) => {
+      const { set, state } = work(lab);
+      state.isBusy = false;
+      const { bot, provider } = await lab.bot(set);
+      const readiness = async () => {
+        const answer = await bot.webhook(new Request('http://bot/readyz'));
+        const { status, waits } = (await answer.json()) as { status: string; waits?: { for: string; leftMs: number } };
+        return { code: answer.status, status, waits };
+      };
+      const linesNow = (): string[] => lab.log.filter((line) => line.includes('no turn is granted for about'));
+      claimEqual([(await readiness()).waits, linesNow()], [undefined, []], 'what is waited for before');
+
+      await lab.mesh.server.wipe?.();
+      await lab.until(lab.leaseMs, () => linesNow().length > 0, 'the line');
+      await provider.receive({ chat: 'k', id: '1', text: 'one' });
+      const { code, status, waits } = await readiness();
+      claimEqual([code, status, waits?.for, lab.ends.length], [200, 'ready', 'quarantine', 0], 'readiness, and ends');
+      claim(waits!.leftMs > 0 && waits!.leftMs <= lab.leaseMs, `it says that ${waits!.leftMs} ms are left`);
+      await lab.until(3 * lab.leaseMs, () => lab.ends.length === 1, 'its end');
+
+      await lab.sleep(lab.leaseMs);
+      claimEqual([(await readiness()).waits, linesNow().length], [undefined, 1], 'what is waited for after, and lines');
+    },
+  },
+
   'a store that restarts with its data loses nothing, nor does a replica that was taken for dead: nothing is told': {
     needs: ['restart'],
     body: async (lab) => {
