@@ -8,7 +8,8 @@ export class Steering {
   readonly #listeners = new Set<(payload: unknown) => unknown>();
   readonly #failed: (error: unknown) => void;
   #kept: unknown[] = [];
-  #isFull = false;
+  /** Whether it was told that more came than is kept. */
+  #hasTold = false;
   #isClosed = false;
 
   /** `failed` hears what listeners throw, and, once, that more came than is kept. */
@@ -36,9 +37,13 @@ export class Steering {
   }
 
   #keep(payload: unknown): void {
-    if (this.#kept.length < MOST_KEPT) this.#kept.push(payload);
-    else if (!this.#isFull) this.#failed(new BadInputError(TOO_MANY));
-    this.#isFull = this.#kept.length === MOST_KEPT;
+    if (this.#kept.length < MOST_KEPT) {
+      this.#kept.push(payload);
+      return;
+    }
+    if (this.#hasTold) return;
+    this.#hasTold = true;
+    this.#failed(new BadInputError(TOO_MANY));
   }
 
   /** What a handler does with a hint fails no message, but somebody hears of it. */
