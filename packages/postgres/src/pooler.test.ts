@@ -89,6 +89,7 @@ describe.skipIf(pgBouncer() === undefined)('behind PgBouncer in transaction mode
     expect(counts).toEqual([0, 0, 1]);
   });
 
+  // C-55
   test('start() says what to do when nothing can listen', async () => {
     const coordinator = new PostgresCoordinator({ url: pooler.url(), leaseMs: LEASE_MS });
 

@@ -73,6 +73,7 @@ export function virtualSubject(connection: Connection, url: string): BotSubject 
   let clock = new VirtualClock();
   return {
     name: 'redis in virtual time',
+    faults: ['wipe'],
     async open({ shards = 1, leaseMs = 12_000 } = {}) {
       clock = new VirtualClock();
       const time = clock;
@@ -88,17 +89,19 @@ export function virtualSubject(connection: Connection, url: string): BotSubject 
       const keys = tags.map(keysOf);
       for (const [mesh] of keys) await connection.command(['EVAL', BIRTH, '1', mesh!, told.run], mesh);
       const shared = new SharedConnection(async () => telling(connection, told));
+      const wipe = async (): Promise<void> => {
+        const release = time.hold();
+        for (const each of keys) await connection.command(['DEL', ...each], each[0]);
+        release();
+      };
       return storeMesh({
         clock: time,
         leaseMs,
         shards,
         createStore: (shard) =>
           holding(new RedisStore({ connection: shared, namespace, shard }), time, () => marks[shard]!.passed()),
-        close: async () => {
-          const release = time.hold();
-          for (const each of keys) await connection.command(['DEL', ...each], each[0]);
-          release();
-        },
+        server: { wipe },
+        close: wipe,
       });
     },
     async openState() {

@@ -14,6 +14,7 @@ import { Sharing } from '../pipeline/accounts/Sharing.js';
 import { checkDrainMs, drain } from '../pipeline/drain.js';
 import type { Message } from '../pipeline/envelope.js';
 import { runExclusive } from '../pipeline/exclusive.js';
+import { Forgotten } from '../pipeline/Forgotten.js';
 import type { EndDetail, How, Named } from '../pipeline/fate.js';
 import { adopted, durableIngress, isDurable, plainIngress, type Take } from '../pipeline/ingress.js';
 import { Load } from '../pipeline/Load.js';
@@ -45,7 +46,7 @@ import {
 import { type ChatState, Context, type JobContext, type Matched } from './Context.js';
 import { BOT_EVENTS, type BotEvents } from './events.js';
 import { type AnyFlow, Flow } from './flow.js';
-import { type Health, probe, refusal } from './health.js';
+import { type Details, type Health, probe, refusal } from './health.js';
 import { Handling } from './holding.js';
 import { LocalLine } from './LocalLine.js';
 import type { Match, OfKind } from './match.js';
@@ -115,6 +116,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   /** Where all state is kept, as it is. */
   readonly #store: StateStore;
   readonly #outages: StateOutages;
+  readonly #announced: ReturnType<typeof announce>;
   readonly #handling: Handling;
   /** Undefined where the provider has no accounts to share. */
   readonly #sharing: Sharing | undefined;
@@ -173,9 +175,10 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       const reason = error === undefined ? {} : { reason: error };
       this.#events.emit('ended', { chat: key, id, seq: undefined, how: 'parked', ...reason });
     });
-    announce(this.#coordinator, this.#log, (from, to) => {
+    const change = (from: readonly Health[], to: Health): void => {
       if (from.includes(this.#health)) this.#health = to;
-    });
+    };
+    this.#announced = announce(this.#coordinator, this.#log, change, this.#clock);
   }
 
   /**
@@ -300,7 +303,9 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
 
   /**
    * Gives `payload`, plain JSON data, to the running turn of `chat`, whichever replica has it: its `ctx.onSteer` hears it.
-   * Resolves with whether a turn was running; whether it listened is not known.
+   * Resolves with whether it is on its way to a turn: false when none runs, and when more than 256 payloads wait to be
+   * fetched by the replica that has it. Whether the handler listened is not known; a handler that never listens has the first
+   * 256 kept for it, and `onError` hears once that the rest was dropped.
    *
    * @throws BadInputError for what is no name of a chat, and for a payload that is no plain JSON data or too much of it
    * @throws LifecycleError before `start()` and after `stop()`
@@ -392,7 +397,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
    */
   readonly webhook = async (request: Request): Promise<Response> => {
     try {
-      const answer = probe(request, this.#status(), () => this.#sharing?.details ?? {});
+      const answer = probe(request, this.#status(), () => this.#details());
       if (answer !== undefined) return answer;
       if (this.#provider.webhook === undefined) return new Response(null, { status: 404 });
       if (this.#health !== 'ready' && this.#health !== 'unavailable') return refusal(this.#health);
@@ -402,6 +407,11 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       return new Response(null, { status: 500 });
     }
   };
+
+  #details(): Details {
+    const { waits } = this.#announced;
+    return { ...(waits === undefined ? {} : { waits }), ...this.#sharing?.details };
+  }
 
   readonly #intake: Intake = (message) => {
     if (this.#health === 'new') return refuse('not-started', NOT_STARTED);
@@ -667,6 +677,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       load: this.#load,
       stopping: this.#stopping.signal,
       gate: this.#sharing?.gate,
+      forgotten: this.#mail === undefined ? undefined : this.#makeForgotten(this.#mail),
       maxAttempts: this.#options.maxAttempts ?? MAX_ATTEMPTS,
       maxTurnMs: this.#options.maxTurnMs,
       maxProgressMs: this.#options.maxProgressMs ?? PROGRESS_TIMES * (this.#options.maxTurnMs ?? 0),
@@ -676,7 +687,10 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
         const ctx = new Context(attempt, replicaId, this.#handling.holding);
         return this.#handling.run(attempt, ctx, runScript);
       },
-      failed: (error, attempt, work) => this.#failed(error, attempt, work),
+      failed: (error, attempt, work) =>
+        this.#failed(error, attempt, `attempt ${work.attempt} at a message of chat ${work.ticket.key}`),
+      steerFailed: (error, attempt, { ticket }) =>
+        void this.#failed(error, attempt, `a listener of ctx.onSteer in chat ${ticket.key}`),
       hearsEnds: () => this.#events.count('ended') > 0,
       ended: (chat, message, how, more) => this.#ended(chat, message, how, more),
       pacer: this.#makePacer(),
@@ -686,6 +700,18 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       metNewer: () => this.#giveWay(),
       dropped: ({ ticket }, why) => this.#log(`botmesh: a message of chat ${ticket.key} is given up: ${why}.`),
     };
+  }
+
+  #makeForgotten(mail: Mailroom): Forgotten {
+    const forgotten = new Forgotten({
+      clock: this.#clock,
+      stopping: this.#stopping.signal,
+      isAway: () => this.#health === 'unavailable',
+      ended: (chat, message, how, more) => this.#ended(chat, message, how, more),
+      tell: (line) => this.#log(`botmesh: WARNING: ${line}`),
+    });
+    mail.on('forgotten', ({ messages }) => forgotten.heard(messages));
+    return forgotten;
   }
 
   #makeLocal(): LocalLine {
@@ -729,9 +755,9 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     });
   }
 
-  #failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void> {
+  #failed(error: unknown, attempt: Attempt | undefined, what: string): Promise<void> {
     const ctx = attempt === undefined ? undefined : new Context(attempt, this.#coordinator.replicaId);
-    return this.#tell(error, ctx, `attempt ${work.attempt} at a message of chat ${work.ticket.key}`);
+    return this.#tell(error, ctx, what);
   }
 
   /** Never rejects. */

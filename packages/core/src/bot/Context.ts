@@ -126,7 +126,8 @@ export class Context<S extends object = ChatState, U extends object = ChatState,
 
   /**
    * Hears what `bot.steer` sends to this chat, from whichever replica, until the returned function is called or the handler
-   * has ended. What came since the turn began is kept for the first listener.
+   * has ended. What came since the turn began is kept for the first listener, up to 256. What a listener throws fails no
+   * message: `onError` hears of it.
    */
   onSteer(listener: (payload: unknown) => unknown): () => void {
     if (typeof listener === 'function') return this.#attempt.steering.on(listener);

@@ -23,6 +23,7 @@ export class LocalLine {
       ...setup,
       isLocal: true,
       gate: undefined,
+      forgotten: undefined,
       coordinator: this.#coordinator,
       isDurable: false,
       mail: undefined,

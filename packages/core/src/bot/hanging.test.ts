@@ -107,22 +107,23 @@ test('an exclusive provider that is slow to connect is closed when its replica l
   expect(connections).toBe(0);
 });
 
-test('many chats and schedules that wait at the same time are no leak to Node', async () => {
+test('many chats and schedules that wait, or wait for another attempt, at the same time are no leak to Node', async () => {
   const warned: string[] = [];
   const hear = (warning: Error) => warned.push(warning.name);
   process.on('warning', hear);
   const { clock, coordinator } = lab();
   const provider = new FakeProvider();
-  const bot = new Bot({ provider, coordinator, clock, overlap: 'collect', log: () => {} });
+  const bot = new Bot({ provider, coordinator, clock, overlap: 'collect', retryDelayMs: 1_000, log: () => {} });
   for (let n = 0; n < 30; n++) bot.schedule({ everyMs: 60_000 }, `s${n}`, () => {});
   let handled = 0;
-  bot.use(() => {
+  bot.use(({ attempt }) => {
+    if (attempt === 1) throw new Error('by chance');
     handled++;
   });
   await clock.run(async () => {
     await bot.start();
     await Promise.all(Array.from({ length: 30 }, (_, n) => provider.receive({ chat: `c${n}`, text: 'hi' })));
-    await clock.sleep(5_000);
+    await clock.sleep(10_000);
     await bot.stop();
   });
   await new Promise(setImmediate);

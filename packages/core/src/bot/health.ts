@@ -19,8 +19,19 @@ export type Health =
  */
 export type AccountHealth = 'held' | 'connecting' | 'conflict' | 'standby';
 
-/** What `…/readyz` shows beside a word, where a provider has several accounts. */
+/** What keeps a replica from going on, for probes and people. */
+export interface Waits {
+  readonly for: 'quarantine';
+  /** About when it is over, by the wall clock, and in how long. */
+  readonly until: string;
+  readonly leftMs: number;
+}
+
+/** What `…/readyz` shows beside a word. */
 export interface Details {
+  /** What this replica waits for before it handles what it takes in. */
+  readonly waits?: Waits | undefined;
+  /** Where a provider has several. */
   readonly accounts?: Readonly<Record<string, AccountHealth>>;
 }
 

@@ -25,7 +25,7 @@ import type {
   Taken,
 } from './store.js';
 import { Tickets } from './Tickets.js';
-import type { AcquireTurnOptions, CoordinatorEvents } from './types.js';
+import type { AcquireTurnOptions, CoordinatorEvents, Ticket } from './types.js';
 import { Wakes } from './Wakes.js';
 import type { Place } from './waiting.js';
 import { answerWithin, asError } from './within.js';
@@ -54,6 +54,13 @@ export interface SeatHost {
  * - `replaced`: over for good
  */
 type Phase = 'off' | 'joining' | 'joined' | 'leaving' | 'replaced';
+
+/** What was when the store counted an epoch as dead. */
+interface Former {
+  readonly epoch: number;
+  readonly era: number;
+  readonly messages: readonly Ticket[];
+}
 
 /** So many former epochs are remembered, to tell whoever comes with their tickets why they ended. */
 const FORMER_KEPT = 64;
@@ -85,6 +92,8 @@ export class Seat {
   #era = 0;
   #eraSinceMs = 0;
   #isQuarantined = false;
+  /** Whether the last heartbeat but one was answered in another era: what the next one lacks may have been lost with that. */
+  #wasEraNew = false;
 
   #lastError = new Error('The backend did not answer.');
   #beats = 0;
@@ -280,7 +289,7 @@ export class Seat {
 
   /** The store counts our epoch as dead: everything of it is lost. Join again as a new epoch. */
   #superseded(): void {
-    const former = this.#epoch;
+    const former = { epoch: this.#epoch, era: this.#era, messages: this.#tickets.messages() };
     this.#phase = 'joining';
     this.#stopClocks();
     this.#tickets.endAll('superseded');
@@ -299,13 +308,15 @@ export class Seat {
     else this.#batches.push(pending);
   }
 
-  async #joinAgain(former: number): Promise<void> {
+  async #joinAgain(former: Former): Promise<void> {
     while (this.#phase === 'joining') {
       const answer = await this.#tryJoin().catch(asError);
       if (answer instanceof Error) this.#lastError = answer;
-      else if (answer.kind === 'joined')
-        return this.#host.emit('superseded', { epoch: former, successor: answer.epoch });
-      else if (answer.kind === 'replaced') return this.endReplaced();
+      else if (answer.kind === 'joined') {
+        // In the same era others have taken them over.
+        if (answer.era !== former.era) this.#tellForgotten(former.messages);
+        return this.#host.emit('superseded', { epoch: former.epoch, successor: answer.epoch });
+      } else if (answer.kind === 'replaced') return this.endReplaced();
       else this.#lastError = mismatch(answer.found, this.#joining.config);
       await this.#joining.pause();
     }
@@ -378,9 +389,10 @@ export class Seat {
     // Before trust is extended: what was held when it ran out is lost, and so is what the store does not confirm.
     this.#lease.check();
     // In a new era only what this heartbeat listed can be confirmed: a grant that came after it may be void.
-    if (answer.era !== this.#era) this.#tickets.keepListed(this.#view);
+    const isEraNew = answer.era !== this.#era;
+    if (isEraNew) this.#tickets.keepListed(this.#view);
     this.#noteEra(answer.era, answer.quarantined);
-    for (const ticket of answer.lost) this.#tickets.onLost(ticket);
+    this.#onLost(answer.lost, isEraNew);
     if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
     this.#trust(sentAt);
     this.#onNews(answer.news, answer.era);
@@ -389,6 +401,18 @@ export class Seat {
     this.#batches.kick();
     if (this.#phase !== 'joined') return Number.POSITIVE_INFINITY;
     return answer.more ? 0 : this.#nextBeatMs(sentAt);
+  }
+
+  #onLost(lost: readonly Grant[], isEraNew: boolean): void {
+    const isForgotten = isEraNew || this.#wasEraNew;
+    this.#wasEraNew = isEraNew;
+    const messages = isForgotten ? this.#tickets.messages(lost.map(({ seq }) => seq)) : [];
+    for (const ticket of lost) this.#tickets.onLost(ticket);
+    this.#tellForgotten(messages);
+  }
+
+  #tellForgotten(messages: readonly Ticket[]): void {
+    if (messages.length > 0) this.#host.emit('forgotten', { messages });
   }
 
   #nextBeatMs(sentAt: Instant): number {

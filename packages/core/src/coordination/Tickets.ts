@@ -6,7 +6,7 @@ import { type Ending, type Hold, type Keeper, Lead, MOST_KEPT, Turn } from './he
 import type { Lease } from './lease.js';
 import type { Settings } from './options.js';
 import type { Grant, Note, Op } from './store.js';
-import type { AcquireTurnOptions, CoordinatorEvents } from './types.js';
+import type { AcquireTurnOptions, CoordinatorEvents, Ticket } from './types.js';
 import { type Place, Wait } from './waiting.js';
 
 export interface TicketsOptions {
@@ -70,6 +70,16 @@ export class Tickets implements Keeper {
       if (stage !== 'lost') view.push({ key, seq, fence });
     }
     return view;
+  }
+
+  /** The messages among `seqs`, or all: those that nobody was told to be lost. */
+  messages(seqs: Iterable<number> = this.#places.keys()): Ticket[] {
+    const messages: Ticket[] = [];
+    for (const seq of seqs) {
+      const place = this.#places.get(seq);
+      if (place?.isMessage && place.stage !== 'lost') messages.push({ key: place.name, seq });
+    }
+    return messages;
   }
 
   hasWaiting(): boolean {

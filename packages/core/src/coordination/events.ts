@@ -6,6 +6,7 @@ const NAMES: { [Event in keyof CoordinatorEvents]: true } = {
   available: true,
   lost: true,
   superseded: true,
+  forgotten: true,
   replaced: true,
   elected: true,
   late: true,

@@ -55,6 +55,11 @@ export interface CoordinatorEvents {
   lost: { kind: 'turn' | 'leadership'; key: string; fence: number; reason: LeaseLostReason };
   /** This replica was presumed dead and has joined again. */
   superseded: { epoch: number; successor: number };
+  /**
+   * The store was restarted, replaced or set back, and does not know these messages any more, which this replica had taken in
+   * or over and not ended. One that another replica had taken over before may have been handled there.
+   */
+  forgotten: { messages: readonly Ticket[] };
   /** A newer start took this `replicaId`. This replica is done for good. */
   replaced: Record<string, never>;
   elected: { name: string; term: number };

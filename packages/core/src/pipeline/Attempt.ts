@@ -64,7 +64,7 @@ export class Attempt {
 
   /** What others tell the handler. */
   get steering(): Steering {
-    this.#steering ??= new Steering();
+    this.#steering ??= new Steering((error) => this.#way.steerFailed(error));
     return this.#steering;
   }
 
@@ -147,6 +147,8 @@ export class Attempt {
 export interface Way extends Lane {
   readonly isLocal: boolean;
   progress(note: string): void;
+  /** Hears what went wrong in what the handler does with hints of others. */
+  steerFailed(error: unknown): void;
   /** `ready` is waited for before the commit, and prevents it by throwing. */
   transact<T>(act: (sql: unknown) => Promise<T>, ready: () => Promise<void>): Promise<T>;
 }

@@ -6,9 +6,10 @@
  * - `cancelled`: ended without a result: a newer message (`by`) took its place, or somebody called `bot.cancel`
  * - `rejected`: its chat was busy, and its kind does not wait
  * - `parked`: tried too often, and kept aside
+ * - `lost`: the store lost its data, and this message with it
  * - `dropped`: given up for good. Only without a coordinator that keeps messages
  */
-export type How = 'handled' | 'merged' | 'cancelled' | 'rejected' | 'parked' | 'dropped';
+export type How = 'handled' | 'merged' | 'cancelled' | 'rejected' | 'parked' | 'lost' | 'dropped';
 
 /** A message by its place and by its platform's name for it. */
 export interface Named {

@@ -5,6 +5,7 @@ import type { Clock } from '../time/clock.js';
 import type { Attempt } from './Attempt.js';
 import type { AccountGate } from './accounts/AccountGate.js';
 import type { Message } from './envelope.js';
+import type { Forgotten } from './Forgotten.js';
 import type { EndDetail, How, Named } from './fate.js';
 import type { Load } from './Load.js';
 import type { OneByOne } from './OneByOne.js';
@@ -60,6 +61,8 @@ export interface TurnSetup {
   readonly load: Load;
   /** Aborts when the Bot stops. */
   readonly stopping: AbortSignal;
+  /** Minds messages that are left to the mesh. Undefined where the mesh keeps none. */
+  readonly forgotten: Forgotten | undefined;
   /** Lets messages begin where their account is. Undefined where all may begin here. */
   readonly gate: AccountGate | undefined;
   readonly maxAttempts: number;
@@ -81,6 +84,8 @@ export interface TurnSetup {
   handle(attempt: Attempt): unknown;
   /** Hears of every failed attempt while the turn is still held. Must not reject. */
   failed(error: unknown, attempt: Attempt | undefined, work: Work): Promise<void>;
+  /** Hears what a listener of the handler threw. Must not throw. */
+  steerFailed(error: unknown, attempt: Attempt | undefined, work: Work): void;
   /** Hears that a newer version wrote what this replica cannot read, before the message is passed on. */
   metNewer(): void;
   /** Hears of a message that nobody will handle. */

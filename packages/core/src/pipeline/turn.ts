@@ -14,7 +14,7 @@ import type { Provider, Reply } from '../providers/provider.js';
 import type { StoredState, TransactionalStateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import { Attempt, type Way } from './Attempt.js';
-import type { AccountGate } from './accounts/AccountGate.js';
+import type { AccountGate, Guest } from './accounts/AccountGate.js';
 import { type Behind, lookBehind, modesOf } from './behind.js';
 import { decode, type Message } from './envelope.js';
 import type { EndDetail, How, Named } from './fate.js';
@@ -101,7 +101,7 @@ interface Hunger {
 }
 
 /** Carries one message from its place to its end. */
-export class MessageTurn implements Way, Hearer {
+export class MessageTurn implements Way, Hearer, Guest {
   readonly provider: Provider;
   readonly clock: Clock;
   /** Names the message in the chat's state, in every attempt the same. */
@@ -206,7 +206,8 @@ export class MessageTurn implements Way, Hearer {
             this.#message = read(this.#work);
             this.#session = new Session(await this.#load(this.#message.chat));
             this.#isFed('load');
-            this.#to(this.#mustLook(this.#message, this.#session) ? 'gathering' : this.#begin());
+            if (this.#isAway()) this.#to(await this.#pass(this.#turn!));
+            else this.#to(this.#mustLook(this.#message, this.#session) ? 'gathering' : this.#begin());
             break;
           case 'gathering':
             this.#to(await this.#gather(this.#turn!, this.#message!, this.#session!));
@@ -274,6 +275,10 @@ export class MessageTurn implements Way, Hearer {
     }
   }
 
+  steerFailed(error: unknown): void {
+    this.#setup.steerFailed(error, this.#attempt, this.#work);
+  }
+
   /** The handlers go on well. */
   progress(note: string): void {
     if (this.#state !== 'handling') return;
@@ -329,6 +334,10 @@ export class MessageTurn implements Way, Hearer {
       if (wasRunning) this.#hush();
     }
     load.changed();
+    const { forgotten } = this.#setup;
+    if (forgotten === undefined) return;
+    if (next === 'left' || next === 'returned') forgotten.left(this.#work);
+    else if (next === 'done' || next === 'cancelled') forgotten.ended(this.#work);
   }
 
   /** Nothing can be told to it any more, and it keeps no other turn of this process out. */
@@ -358,12 +367,17 @@ export class MessageTurn implements Way, Hearer {
   }
 
   async #enterAccount({ key, signal }: MailTurn, gate: AccountGate): Promise<void> {
-    this.#isCounted = await gate.enter(key, signal);
+    this.#isCounted = await gate.enter(key, signal, this);
   }
 
   #leaveAccount(): void {
-    if (this.#isCounted) this.#setup.gate?.leave(this.#work.ticket.key);
+    if (this.#isCounted) this.#setup.gate?.leave(this.#work.ticket.key, this);
     this.#isCounted = false;
+  }
+
+  /** What runs is told by its signal, and sends nothing more. The message goes to where its account is. */
+  accountLost(error: Error): void {
+    this.#attempt?.abort(error);
   }
 
   /** Whether another replica has the account of the chat. */

@@ -23,13 +23,20 @@ export interface GateSetup {
   readonly stopping: AbortSignal;
 }
 
+/** What runs for an account. */
+export interface Guest {
+  /** Its account is not this replica's any more. */
+  accountLost(error: Error): void;
+}
+
 /** Lets a message begin where its account is connected, and counts what runs. */
 export class AccountGate {
   readonly #setup: GateSetup;
   /** The connections there are, those that are about to be closed included. */
   readonly #open = new Map<string, Lead>();
   readonly #beginning = new Set<string>();
-  readonly #running = new Map<string, number>();
+  /** By account, what runs, as what ends it when the account is lost. */
+  readonly #running = new Map<string, Set<Guest>>();
   #watchers: (() => void)[] = [];
 
   constructor(setup: GateSetup) {
@@ -49,6 +56,8 @@ export class AccountGate {
   opened(account: string, lead: Lead): void {
     this.#open.set(account, lead);
     this.#beginning.add(account);
+    if (lead.signal.aborted) this.#lost(account, lead);
+    else lead.signal.addEventListener('abort', () => this.#lost(account, lead), { once: true });
   }
 
   /** It is about to be closed: none begins any more, those that run may send. */
@@ -59,6 +68,20 @@ export class AccountGate {
   closed(account: string): void {
     this.#beginning.delete(account);
     this.#open.delete(account);
+    this.#end(account);
+  }
+
+  /** Another replica may have it: nothing that runs here may send to it any more. */
+  #lost(account: string, lead: Lead): void {
+    if (this.#open.get(account) !== lead) return;
+    this.#beginning.delete(account);
+    this.#end(account);
+  }
+
+  #end(account: string): void {
+    const running = this.#running.get(account);
+    if (running === undefined) return;
+    for (const guest of [...running]) guest.accountLost(notHere());
   }
 
   /** Whether what runs may send to the chat. */
@@ -75,16 +98,16 @@ export class AccountGate {
   assertHere(chat: string): void {
     const lead = this.#open.get(this.#setup.accountOf(chat));
     if (lead === undefined) {
-      throw new LeaseLostError('stopped', 'the account of this chat is not connected from this replica any more');
+      throw notHere();
     }
     lead.assertHeld();
   }
 
   /**
-   * Resolves with true when the account of the chat is connected here: the message counts until `leave`. False: it is
-   * another replica's to begin, or `signal` aborts.
+   * Resolves with true when the account of the chat is connected here: the message counts until `leave`, and `guest` hears
+   * when the account is lost meanwhile. False: it is another replica's to begin, or `signal` aborts.
    */
-  async enter(chat: string, signal: AbortSignal): Promise<boolean> {
+  async enter(chat: string, signal: AbortSignal, guest: Guest): Promise<boolean> {
     const { clock, names, accounts, accountOf, canPass, stopping } = this.#setup;
     const account = accountOf(chat);
     // Thousands may wait: none of them listens to `stopping`.
@@ -96,13 +119,16 @@ export class AccountGate {
       await wait(isElsewhere ? (isKnown ? PASS_MS : UNKNOWN_MS) : LOOK_MS);
       if (isElsewhere && !this.#beginning.has(account)) return false;
     }
-    this.#running.set(account, (this.#running.get(account) ?? 0) + 1);
+    const running = this.#running.get(account);
+    if (running === undefined) this.#running.set(account, new Set([guest]));
+    else running.add(guest);
     return true;
   }
 
-  leave(chat: string): void {
+  leave(chat: string, guest: Guest): void {
     const account = this.#setup.accountOf(chat);
-    this.#running.set(account, (this.#running.get(account) ?? 0) - 1);
+    const running = this.#running.get(account);
+    if (running?.delete(guest) && running.size === 0) this.#running.delete(account);
     for (const tell of this.#watchers.splice(0)) tell();
   }
 
@@ -111,7 +137,7 @@ export class AccountGate {
     const over = new AbortController();
     const limit = pause(this.#setup.clock, DRAIN_MS, over.signal);
     void limit.then(() => over.abort());
-    while (!over.signal.aborted && (this.#running.get(account) ?? 0) > 0) {
+    while (!over.signal.aborted && this.#running.has(account)) {
       await Promise.race([limit, new Promise<void>((resolve) => this.#watchers.push(resolve))]);
     }
     over.abort();
@@ -125,4 +151,8 @@ export class AccountGate {
     };
     return Object.create(provider, { send: { value: send } }) as Provider;
   }
+}
+
+function notHere(): LeaseLostError {
+  return new LeaseLostError('stopped', 'the account of this chat is not connected from this replica any more');
 }

@@ -1,9 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Bot } from '../../bot/Bot.js';
 import { MemoryCoordinator } from '../../coordination/MemoryCoordinator.js';
+import { LeaseLostError } from '../../errors.js';
 import type { Intake, Lead, Provider } from '../../providers/provider.js';
 import { MemoryStateStore } from '../../state/MemoryStateStore.js';
 import { type BotMesh, botMesh, gate } from '../../testing/bots.js';
+import { systemClock } from '../../time/clock.js';
+import { AccountGate } from './AccountGate.js';
 import { isToGive, isToTake } from './share.js';
 
 const BALANCE_MS = 20;
@@ -183,6 +186,58 @@ describe('accounts of an exclusive provider', () => {
 
     expect(refused).toMatchObject([{ code: 'lease-lost' }]);
     expect(a.provider.sent).toEqual([]);
+  });
+
+  test('a handler hears by its signal that its account was given up, while its turn is held', async () => {
+    const heard: unknown[] = [];
+    const wait = (bot: Bot): Bot =>
+      bot.use(async (ctx) => {
+        if (ctx.attempt > 1 || ctx.message.text === 'quick') return;
+        await new Promise<void>((resolve) => ctx.signal.addEventListener('abort', () => resolve()));
+        heard.push([ctx.message.chat, (ctx.signal.reason as LeaseLostError).reason]);
+        expect(() => ctx.turn.assertHeld()).not.toThrow();
+        throw ctx.signal.reason;
+      });
+    const a = await launch(new Lines(['x', 'y']), wait);
+    await vi.waitFor(() => expect(a.provider.intakes.size).toBe(2));
+    for (const account of ['x', 'y']) await a.provider.intakes.get(account)!({ chat: `${account}/k`, text: account });
+
+    a.provider.leads.get('x')!.giveUp!(new Error('440'));
+    await vi.waitFor(() => expect(heard).toEqual([['x/k', 'stopped']]));
+
+    expect(a.errors).toEqual([new Error('440')]);
+  });
+
+  test('what runs for an account hears that its leadership is lost, and that it is closed, each once, and nothing of others', async () => {
+    const gate = new AccountGate({
+      clock: systemClock,
+      names: ['x', 'y'],
+      accounts: { placeOf: () => 'held', isElsewhere: () => false },
+      accountOf: (chat) => chat,
+      canPass: true,
+      stopping: new AbortController().signal,
+    });
+    const { signal } = new AbortController();
+    const heard: string[] = [];
+    const guest = (name: string) => ({ accountLost: () => heard.push(name) });
+    const lost = new AbortController();
+    gate.opened('x', { signal: lost.signal, assertHeld: () => lost.signal.throwIfAborted() });
+    gate.opened('y', { signal, assertHeld: () => {} });
+    const gone = guest('gone');
+    for (const [chat, each] of [
+      ['x', gone],
+      ['x', guest('x')],
+      ['y', guest('y')],
+    ] as const) {
+      expect(await gate.enter(chat, signal, each)).toBe(true);
+    }
+    gate.leave('x', gone);
+
+    lost.abort(new LeaseLostError('expired'));
+    expect([heard, gate.isHere('x'), gate.isConnected('x')]).toEqual([['x'], false, false]);
+    gate.closed('y');
+
+    expect(heard).toEqual(['x', 'y']);
   });
 
   test('where all may send, every replica handles, and a move waits for no turn', async () => {

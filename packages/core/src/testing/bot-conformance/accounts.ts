@@ -14,6 +14,9 @@ class Platform {
   /** Each connection that was tried. */
   readonly tries: string[] = [];
   readonly handled: string[] = [];
+  /** What ended handlers by their signals. */
+  readonly aborted: string[] = [];
+  readonly leads = new Map<string, Lead | undefined>();
   conflicts = 0;
   /** Accounts that were let go before they were closed. */
   closedLate = 0;
@@ -31,6 +34,11 @@ class Platform {
     const provider = this.#provider(name, refuses);
     const set = (bot: LabBot['bot']) =>
       bot.use(async (ctx) => {
+        if (ctx.message.text === 'wait' && this.aborted.length === 0) {
+          await new Promise<void>((resolve) => ctx.signal.addEventListener('abort', () => resolve()));
+          this.aborted.push(`${(ctx.signal.reason as { code: string }).code} try ${ctx.attempt} by ${name}`);
+        }
+        ctx.signal.throwIfAborted();
         this.handled.push(`${ctx.message.text} by ${name}`);
         await ctx.reply(ctx.message.text);
       });
@@ -73,6 +81,7 @@ class Platform {
         this.holders.set(account, name);
         this.#intakes.set(account, intake);
         leads.set(account, lead);
+        this.leads.set(account, lead);
       },
       stop: () => {},
       close: (account = '') => {
@@ -122,6 +131,25 @@ export const accounts: Record<string, (lab: BotLab) => Promise<void>> = {
       claimEqual(accountsThat('standby', places).length, ACCOUNTS.length - own.length, `where ${bot.name} stands by`);
     }
   },
+
+  'a handler whose account is lost, though not its turn, hears it by its signal, and its message goes where the account is':
+    async (lab) => {
+      const platform = new Platform(lab, ['ana', 'ben']);
+      await Promise.all(['a', 'b'].map((name) => platform.replica(name)));
+      await platform.settled([1, 1], 4 * lab.leaseMs);
+      const first = platform.holders.get('ana')!;
+      await platform.write('ana/k', 'wait');
+      await lab.sleep(lab.leaseMs / 20);
+
+      // The platform says that somebody else is connected.
+      platform.leads.get('ana')!.giveUp!(new Error('replaced'));
+      await lab.until(4 * lab.leaseMs, () => platform.handled.length === 1, 'its end');
+
+      const second = platform.holders.get('ana')!;
+      claimEqual(platform.aborted, [`lease-lost try 1 by ${first}`], 'what ended the handler');
+      claimEqual(platform.handled, [`wait by ${second}`], 'who handled it');
+      claimEqual([platform.conflicts, lab.textsTo('ana/k')], [0, ['wait']], 'conflicts, and replies');
+    },
 
   'a replica that joins is given its share, one account at a time, each closed before it is let go': async (lab) => {
     const platform = new Platform(lab, SIX);

@@ -181,4 +181,38 @@ export const calls: Record<string, (lab: BotLab) => Promise<void>> = {
     await lab.until(12 * maxTurnMs, () => lab.errors.length === 1, 'the limit');
     claimEqual((lab.errors[0] as { code?: string }).code, 'turn-limit', 'the error');
   },
+
+  'what a listener of hints throws is told to onError and fails no message; too many hints for nobody are told of once':
+    async (lab) => {
+      let isOpen = false;
+      const heard: unknown[] = [];
+      const set = (bot: Bot, self: LabBot): void => {
+        bot.use(async (ctx) => {
+          while (!isOpen) await self.sleep(lab.leaseMs / 120);
+          ctx.onSteer((payload) => {
+            heard.push(payload);
+            if (payload === 0) throw new Error('no such hint');
+          });
+          ctx.onSteer(async () => Promise.reject(new Error('nor such one')));
+          await ctx.reply('done');
+        });
+      };
+      const a = await lab.bot(set);
+      await a.provider.receive({ chat: 'k', id: '1', text: 'x' });
+      await lab.sleep(lab.leaseMs / 20);
+
+      for (let n = 0; n < 270; n++) {
+        // False: too many are on their way, and not fetched yet.
+        while (!(await a.bot.steer('k', n))) await lab.sleep(lab.leaseMs / 60);
+      }
+      await lab.until(lab.leaseMs, () => lab.errors.length === 1, 'word of the hints that were dropped');
+      isOpen = true;
+      await lab.until(lab.leaseMs, () => lab.ends.length === 1, 'its end');
+
+      claimEqual([heard.length, heard[0], heard.at(-1)], [256, 0, 255], 'hints that were heard');
+      claimEqual(lab.endsOf('k'), ['1 handled'], 'its end');
+      const [full, ...thrown] = lab.errors.map((error) => (error as Error).message);
+      claim(full?.includes('more than 256 came') === true, `told first: ${full}`);
+      claim(thrown.includes('no such hint'), `told of what was thrown: ${thrown.join()}`);
+    },
 };
