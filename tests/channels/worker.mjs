@@ -38,15 +38,16 @@ bot.on('ended', ({ chat, id, how }) => note('ended', { chat, id, how }));
 bot.on('unknownSend', ({ chat, id, did }) => note('unknown', { chat, id, how: did }));
 
 bot.handleSignals({ drainMs: 5_000 });
-await start();
+await join();
+await bot.start();
 
-/** A machine that is busy may need more than one attempt, as a supervisor would make. */
-async function start(attempts = 10) {
+/** On a busy machine a process may need more than one attempt, as a supervisor would make by starting it again. */
+async function join(attempts = 10) {
   try {
-    await bot.start();
+    await coordinator.start();
   } catch (error) {
     if (attempts === 1 || error.code !== 'unavailable') throw error;
-    await start(attempts - 1);
+    await join(attempts - 1);
   }
 }
 
