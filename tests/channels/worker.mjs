@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import { Bot } from '@botmesh/core';
 import { nodeListener } from '@botmesh/core/spi';
 import { RedisCoordinator, RedisStateStore } from '@botmesh/redis';
+import { join } from '../cluster/join.mjs';
 
 const { replicaId, diary, leaseMs, redisUrl, rates, channel, settings } = JSON.parse(process.argv[2]);
 const note = (event, what = {}) => appendFileSync(diary, `${JSON.stringify({ replicaId, event, ...what })}\n`);
@@ -38,18 +39,8 @@ bot.on('ended', ({ chat, id, how }) => note('ended', { chat, id, how }));
 bot.on('unknownSend', ({ chat, id, did }) => note('unknown', { chat, id, how: did }));
 
 bot.handleSignals({ drainMs: 5_000 });
-await join();
+await join(coordinator);
 await bot.start();
-
-/** On a busy machine a process may need more than one attempt, as a supervisor would make by starting it again. */
-async function join(attempts = 10) {
-  try {
-    await coordinator.start();
-  } catch (error) {
-    if (attempts === 1 || error.code !== 'unavailable') throw error;
-    await join(attempts - 1);
-  }
-}
 
 // A parent that is gone leaves nobody to work for.
 process.on('disconnect', () => process.exit());
