@@ -59,7 +59,7 @@ function expectRate(times: readonly number[], { perSecond, burst }: Rates['chat'
 export function declareChannel(kind: PlatformKind): void {
   // C-39, C-57, C-63, C-64
   test(`${kind.name}: one of three processes killed while answers get lost, one frozen, then all replaced: each chat in order, none lost, no reply doubled but unknown ones, limits kept`, {
-    timeout: 120_000,
+    timeout: 240_000,
   }, async () => {
     await using stage = await Stage.open(kind, { leaseMs: LEASE_MS, rates: RATES });
     const { platform, diary } = stage;
