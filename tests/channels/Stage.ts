@@ -9,7 +9,7 @@ import { pause } from '../cluster/Cluster.js';
 import { Diary } from '../cluster/Diary.js';
 
 const WORKER = fileURLToPath(new URL('./worker.mjs', import.meta.url));
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 
 export interface Rates {
   readonly account: { readonly perSecond: number; readonly burst: number };

@@ -1,8 +1,5 @@
-import { describe } from 'vitest';
 import { telegramPolling, telegramWebhook } from './platforms.js';
 import { declareChannel } from './suite.js';
 
-describe.concurrent('Telegram', () => {
-  declareChannel(telegramWebhook);
-  declareChannel(telegramPolling);
-});
+declareChannel(telegramWebhook);
+declareChannel(telegramPolling);

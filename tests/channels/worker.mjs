@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import { Bot } from '@botmesh/core';
 import { nodeListener } from '@botmesh/core/spi';
 import { RedisCoordinator, RedisStateStore } from '@botmesh/redis';
+import { join } from '../cluster/join.mjs';
 
 const { replicaId, diary, leaseMs, redisUrl, rates, channel, settings } = JSON.parse(process.argv[2]);
 const note = (event, what = {}) => appendFileSync(diary, `${JSON.stringify({ replicaId, event, ...what })}\n`);
@@ -38,17 +39,8 @@ bot.on('ended', ({ chat, id, how }) => note('ended', { chat, id, how }));
 bot.on('unknownSend', ({ chat, id, did }) => note('unknown', { chat, id, how: did }));
 
 bot.handleSignals({ drainMs: 5_000 });
-await start();
-
-/** A machine that is busy may need more than one attempt, as a supervisor would make. */
-async function start(attempts = 10) {
-  try {
-    await bot.start();
-  } catch (error) {
-    if (attempts === 1 || error.code !== 'unavailable') throw error;
-    await start(attempts - 1);
-  }
-}
+await join(coordinator);
+await bot.start();
 
 // A parent that is gone leaves nobody to work for.
 process.on('disconnect', () => process.exit());

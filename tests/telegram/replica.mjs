@@ -1,6 +1,7 @@
 // One replica of a Telegram bot in a process of its own, in grammY or in Telegraf. What it does is seen at the platform.
 import { createServer } from 'node:http';
 import { nodeListener } from '@botmesh/core/spi';
+import { join } from '../cluster/join.mjs';
 import { openBackend } from './open-backend.mjs';
 
 const { framework, backend, replicaId, leaseMs, apiRoot, token, secretToken } = JSON.parse(process.argv[2]);
@@ -43,6 +44,7 @@ coordinator.on('elected', ({ name }) => {
 // A parent that is gone leaves nobody to work for.
 process.on('disconnect', () => process.exit());
 replica.handleSignals({ drainMs: 5_000 });
+await join(coordinator);
 await replica.start();
 if (secretToken === undefined) {
   process.send?.({ started: true });

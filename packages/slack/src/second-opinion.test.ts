@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { webApi } from '@slack/bolt';
 import { createEmulator, type Emulator } from 'emulate';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { SlackError } from './errors.js';
 import { slack } from './slack.js';
 import { FakeSlack } from './testing/FakeSlack.js';
 
@@ -48,6 +49,31 @@ test('a reply of the channel stands in the emulated channel, in its thread', asy
   const { messages = [] } = await client.conversations.replies({ channel, ts });
   expect(messages.map(({ text }) => text)).toEqual(['the thread', 'a reply']);
 });
+
+test('call() gives what both answer, and rejects with the same reasons', async () => {
+  const outcomes = await Promise.all(
+    [fake.apiUrl, emulated()].map(async (apiUrl) => {
+      const provider = slack({ token: TOKEN, signingSecret: 'secret', apiUrl });
+      const { ts } = await provider.call('chat.postMessage', { channel, text: 'by call' });
+      const reasons = [
+        await reasonOf(provider.call('chat.update', { channel, ts: '1.1', text: 'nowhere' })),
+        await reasonOf(provider.call('chat.delete', { channel, ts })),
+        await reasonOf(provider.call('reactions.add', { channel, timestamp: ts, name: 'eyes' })),
+      ];
+      return [typeof ts, ...reasons];
+    }),
+  );
+
+  expect(outcomes[0]).toEqual(['string', 'message_not_found', 'done', 'message_not_found']);
+  expect(outcomes[1]).toEqual(outcomes[0]);
+});
+
+async function reasonOf(call: Promise<unknown>): Promise<string> {
+  return call.then(
+    () => 'done',
+    (error: unknown) => (error instanceof SlackError ? error.reason : String(error)),
+  );
+}
 
 async function answersOf(apiUrl: string): Promise<string[]> {
   const client = clientOf(apiUrl);
