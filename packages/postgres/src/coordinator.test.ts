@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type ConformanceSubject, coordinatorConformance, inboxConformance, storeMesh } from '@botmesh/core/testing';
 import { afterAll, describe, test } from 'vitest';
 import { isLong } from '../testing/lab.js';
+import { places } from '../testing/sound.js';
 import { type Opened, openWay, waysToRun } from '../testing/ways.js';
 import type { PostgresClient } from './clients/client.js';
 import { makeClient } from './clients/make-client.js';
@@ -10,6 +11,8 @@ import { quoted } from './quoting.js';
 import { SharedClient } from './SharedClient.js';
 
 const LEASE_MS = 3_000;
+/** All at once would open some hundred connections in one moment. */
+const place = places(8);
 
 /** What the virtual suites cannot show: that the server's own clock, locks and notifications do, and calls made again. */
 const PROMISES = new Set([1, 4, 9, 12, 13]);
@@ -34,7 +37,7 @@ function subject({ client, options, url }: Opened, schema: string, admin: Postgr
         // Who waits for nothing hears of the rest with its next heartbeat.
         ...(isPolling && { slackMs: leaseMs / 4 + leaseMs / 6 }),
         createStore: (shard) => {
-          const times = { timeoutMs: leaseMs / 6, connectTimeoutMs: leaseMs / 3 };
+          const times = { timeoutMs: leaseMs / 6, connectTimeoutMs: leaseMs };
           return new PostgresStore({
             client: new SharedClient(makeClient({ url, schema, ...options, ...times }, client.library)),
             schema,
@@ -65,7 +68,10 @@ describe.each(waysToRun())('on PostgreSQL in real time, by $name', async (way) =
 
   const real = subject(opened, schema, admin);
   for (const { promise, run, skip, title } of [...coordinatorConformance(real), ...inboxConformance(real)]) {
-    if ((isLong || PROMISES.has(promise)) && skip === undefined)
-      test(title, { concurrent: true, timeout: 60_000 }, run);
+    if (!(isLong || PROMISES.has(promise)) || skip !== undefined) continue;
+    test(title, { concurrent: true, timeout: isLong ? 1_800_000 : 120_000 }, async () => {
+      using _place = await place();
+      await run();
+    });
   }
 });

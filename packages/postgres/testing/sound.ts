@@ -31,20 +31,22 @@ export async function expectSound(fleet: Fleet): Promise<Outcome> {
   return outcome;
 }
 
-/** As many fleets at once as two cores can run in time. */
-const MOST_FLEETS = 3;
-let fleets = 0;
-const waiting: (() => void)[] = [];
-
-/** Waits for a free place among the fleets of this file. */
-export async function place(): Promise<Disposable> {
-  if (fleets === MOST_FLEETS) await new Promise<void>((resolve) => waiting.push(resolve));
-  else fleets += 1;
-  return {
-    [Symbol.dispose]: () => {
-      const next = waiting.shift();
-      if (next === undefined) fleets -= 1;
-      else next();
-    },
+/** Waits for a free place among `most` of this file. */
+export function places(most: number): () => Promise<Disposable> {
+  let taken = 0;
+  const waiting: (() => void)[] = [];
+  return async () => {
+    if (taken === most) await new Promise<void>((resolve) => waiting.push(resolve));
+    else taken += 1;
+    return {
+      [Symbol.dispose]: () => {
+        const next = waiting.shift();
+        if (next === undefined) taken -= 1;
+        else next();
+      },
+    };
   };
 }
+
+/** As many fleets at once as two cores can run in time. */
+export const place = places(3);
