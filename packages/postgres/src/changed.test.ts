@@ -5,7 +5,7 @@ import { TestServer, until } from '../testing/lab.js';
 import { migrate, PostgresCoordinator } from './index.js';
 
 /** Long enough for all of these at once; no quarantine has to be waited for, but where that is the fact. */
-const LEASE_MS = 9000;
+const LEASE_MS = 6000;
 /** All of these run at once, on a machine that may do other things. */
 const LIMIT_MS = 40_000;
 
