@@ -23,7 +23,17 @@ import { LongKeys } from './LongKeys.js';
 import { Polling, type Sight } from './Polling.js';
 import { Pushes } from './Pushes.js';
 import { quoted } from './quoting.js';
-import { type Args, applyArgs, beatArgs, joinArgs, leaveArgs, numberList, textList } from './requests.js';
+import {
+  type Args,
+  applyArgs,
+  beatArgs,
+  isSingle,
+  joinArgs,
+  leaveArgs,
+  numberList,
+  singleArgs,
+  textList,
+} from './requests.js';
 import type { SharedClient } from './SharedClient.js';
 import { shortOf } from './text.js';
 
@@ -53,6 +63,8 @@ export class PostgresStore implements Store {
   readonly #place: readonly string[];
   readonly #manner: readonly string[];
   readonly #texts = new Map<string, string>();
+  /** What names of channels are made of, for steps that notify by themselves. */
+  readonly #channels: string;
   readonly #pushes: Pushes;
   readonly #longKeys: LongKeys;
   readonly #pollMs: number;
@@ -75,7 +87,10 @@ export class PostgresStore implements Store {
     this.#schema = quoted(schema);
     this.#place = [namespace, String(shard)];
     this.#manner = [...this.#place, SYNC[`${synchronousCommit}`], String(Math.ceil(lockMs))];
-    this.#pushes = new Pushes(JSON.stringify([schema, namespace, shard]));
+    const channels = JSON.stringify([schema, namespace, shard]);
+    // All that notify commit one after another in the whole server: a step that waits for the disk has others do it.
+    this.#channels = client.wakeUp === 'listen' && synchronousCommit === false ? channels : '';
+    this.#pushes = new Pushes(channels);
     this.#longKeys = new LongKeys((name, ...args) => this.#call(name, [...this.#place, ...args]));
     this.#pollMs = pollMs;
     this.#clock = clock;
@@ -93,7 +108,9 @@ export class PostgresStore implements Store {
 
   async apply(request: ApplyRequest): Promise<ApplyAnswer> {
     await this.#longKeys.note(request.ops);
-    const reply = await this.#step('step_apply', applyArgs(request));
+    const reply = await (isSingle(request)
+      ? this.#step('step_single', [this.#channels, ...singleArgs(request)])
+      : this.#step('step_apply', [this.#channels, ...applyArgs(request)]));
     const answer = readApply(reply, await this.#keyOf(reply));
     this.#polling.get(request.instance)?.afterApply(request, answer);
     return answer;

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type ConformanceSubject, coordinatorConformance, inboxConformance, storeMesh } from '@botmesh/core/testing';
 import { afterAll, describe, test } from 'vitest';
-import { isLong } from '../testing/lab.js';
-import { places } from '../testing/sound.js';
+import { isLong, Places } from '../testing/lab.js';
 import { type Opened, openWay, waysToRun } from '../testing/ways.js';
 import type { PostgresClient } from './clients/client.js';
 import { makeClient } from './clients/make-client.js';
@@ -12,7 +11,7 @@ import { SharedClient } from './SharedClient.js';
 
 const LEASE_MS = 3_000;
 /** All at once would open some hundred connections in one moment. */
-const place = places(8);
+const places = new Places(8);
 
 /** What the virtual suites cannot show: that the server's own clock, locks and notifications do, and calls made again. */
 const PROMISES = new Set([1, 4, 9, 12, 13]);
@@ -70,7 +69,7 @@ describe.each(waysToRun())('on PostgreSQL in real time, by $name', async (way) =
   for (const { promise, run, skip, title } of [...coordinatorConformance(real), ...inboxConformance(real)]) {
     if (!(isLong || PROMISES.has(promise)) || skip !== undefined) continue;
     test(title, { concurrent: true, timeout: isLong ? 1_800_000 : 120_000 }, async () => {
-      using _place = await place();
+      using _place = await places.take();
       await run();
     });
   }

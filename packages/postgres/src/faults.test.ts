@@ -1,22 +1,39 @@
 import { checkHistory } from '@botmesh/core/testing';
 import { describe, expect, test } from 'vitest';
-import { Fleet, nowMs, type Replica } from '../testing/Fleet.js';
-import { isLong, pause, pgBouncer, TestPooler, TestProxy, TestServer, until } from '../testing/lab.js';
-import { expectSound, LEASE_MS, LIMITS, place, RECOVERY_MS, SEED, started } from '../testing/sound.js';
+import {
+  Fleet,
+  isLong,
+  nowMs,
+  pause,
+  pgBouncer,
+  type Replica,
+  TestPooler,
+  TestProxy,
+  TestServer,
+  until,
+  urlBy,
+} from '../testing/lab.js';
+import { expectSound, LEASE_MS, LIMITS, places, RECOVERY_MS, SEED, started } from '../testing/sound.js';
 
 const OURS = "backend_type = 'client backend' and pid <> pg_backend_pid()";
 const LISTENS = `${OURS} and query ~* '^(un)?listen'`;
 
 describe.concurrent.each(['listen', 'poll'] as const)('replicas that %s', (wakeUp) => {
   test('killed, frozen, cut off and slowed, their connections ended, they keep every promise', LIMITS, async () => {
-    using _place = await place();
+    using _place = await places.take();
     await using server = await TestServer.start();
-    await using fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS, wakeUp, shards: wakeUp === 'poll' ? 2 : 1 });
+    await using fleet = new Fleet({
+      backend: 'postgres',
+      seed: SEED,
+      leaseMs: LEASE_MS,
+      coordinator: { wakeUp },
+      shards: wakeUp === 'poll' ? 2 : 1,
+    });
     const proxies = new Map<Replica, TestProxy>();
     const join = async (): Promise<void> => {
       const proxy = await TestProxy.start(server.port);
       const by = fleet.random() < 0.5 ? 'pool' : 'instance';
-      proxies.set(await fleet.start({ by, url: proxy.url }), proxy);
+      proxies.set(await fleet.start({ by, url: urlBy(proxy) }), proxy);
     };
     await Promise.all([join(), join(), join()]);
     await fleet.isAlive(RECOVERY_MS);
@@ -33,7 +50,7 @@ test.concurrent(
   'connections that are ended all the time, at any point of a step, cost no promise',
   LIMITS,
   async () => {
-    using _place = await place();
+    using _place = await places.take();
     await using server = await TestServer.start();
     await using fleet = await started(server.url());
     await slowDown(server);
@@ -57,10 +74,10 @@ test
     'behind a pooler of transactions that recycles, loses and ends connections, and is killed, replicas keep every promise',
     LIMITS,
     async () => {
-      using _place = await place();
+      using _place = await places.take();
       await using server = await TestServer.start();
       await using pooler = await TestPooler.start(server.port, RECYCLES);
-      await using fleet = await started(pooler.url(), { wakeUp: 'poll', pollMs: 50 });
+      await using fleet = await started(pooler.url(), { coordinator: { wakeUp: 'poll', pollMs: 50 } });
 
       const endMs = nowMs() + (isLong ? 60_000 : 5000);
       while (nowMs() < endMs) {
@@ -74,9 +91,9 @@ test
   );
 
 test.concurrent('a replica that believes in what it has lost is found out', LIMITS, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using server = await TestServer.start();
-  await using fleet = new Fleet({ seed: SEED, leaseMs: 1500, keys: 1, forgets: true });
+  await using fleet = new Fleet({ backend: 'postgres', seed: SEED, leaseMs: 1500, keys: 1, forgets: true });
   const connect = { by: 'pool', url: server.url() } as const;
   await Promise.all([fleet.start(connect), fleet.start(connect)]);
   let holder: Replica | undefined;

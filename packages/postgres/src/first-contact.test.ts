@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { urlClients } from '../testing/clients.js';
-import { psql } from '../testing/lab/programs.js';
-import { TestProxy, TestServer, until } from '../testing/lab.js';
+import { psql, TestProxy, TestServer, until, urlBy } from '../testing/lab.js';
 import type { PostgresClient } from './clients/client.js';
 import { type ClientOptions, makeClient } from './clients/make-client.js';
 import { migrate, sql } from './index.js';
@@ -93,7 +92,7 @@ describe.each(urlClients)('$name', (way) => {
     await using proxy = await TestProxy.start(server.port);
     proxy.set('cut');
 
-    expect(await refused(way, { url: proxy.url, connectTimeoutMs: 500 })).toMatchObject({ code: 'unavailable' });
+    expect(await refused(way, { url: urlBy(proxy), connectTimeoutMs: 500 })).toMatchObject({ code: 'unavailable' });
 
     proxy.set('open');
     await until('nothing is open', () => proxy.connections === 0);

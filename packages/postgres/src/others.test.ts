@@ -1,8 +1,7 @@
 // What others do in the same database: transactions that stay open, connections that are ended, replicas at the same time.
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Fleet } from '../testing/Fleet.js';
-import { TestServer, until } from '../testing/lab.js';
+import { Fleet, TestServer, until } from '../testing/lab.js';
 import { SEED } from '../testing/sound.js';
 import { migrate } from './migrate.js';
 import { PostgresCoordinator, type PostgresCoordinatorOptions } from './PostgresCoordinator.js';
@@ -122,7 +121,7 @@ test.concurrent('ten processes that start at once on an empty database set it up
 }, async () => {
   const url = await server.database('ten');
   // Ten programs start one after the other where there are two cores: a lease has to outlast that.
-  await using fleet = new Fleet({ seed: SEED, leaseMs: 6000 });
+  await using fleet = new Fleet({ backend: 'postgres', seed: SEED, leaseMs: 6000 });
   const ways = ['pool', 'instance'] as const;
 
   await Promise.all(Array.from({ length: 10 }, (_, n) => fleet.start({ by: ways[n % 2]!, url })));

@@ -4,7 +4,7 @@ import { shortOf, toWire } from './text.js';
 
 export type Args = (string | null)[];
 
-const RELEASES = { done: 'd', return: 'b', pass: 'p', withdraw: 'w' } as const;
+const RELEASES = { done: 'd', return: 'b', lost: 'l', pass: 'p', withdraw: 'w' } as const;
 
 export function joinArgs(request: JoinRequest): Args {
   const { adopts, config, firstEpoch, instance, replicaId, seen } = request;
@@ -33,6 +33,27 @@ export function beatArgs(request: BeatRequest): Args {
     numberList(view.map(({ seq }) => seq)),
     numberList(view.map(({ fence }) => fence)),
   ];
+}
+
+/** Which of the two functions runs a batch. */
+export function isSingle({ ops }: ApplyRequest): boolean {
+  return ops.length === 1 && SINGLES.has(letterOf(ops[0]!));
+}
+
+/** See step_single in sql/single.ts. */
+export function singleArgs({ batch, epoch, instance, ops }: ApplyRequest): Args {
+  const op = ops[0]!;
+  const start = [String(epoch), toWire(instance), String(batch), letterOf(op), shortOf(op.key)];
+  if (op.op !== 'accept') return [...start, 'seq' in op ? String(op.seq) : '0', null, null, null, null, null];
+  const { body, dedupeMs, id, maxAttempts } = op;
+  return [...start, '0', ...idArgs(id), toWire(body), String(maxAttempts), String(dedupeMs)];
+}
+
+/** As it is compared, and as it is where that is something else. */
+function idArgs(id: string | null): [string | null, string | null] {
+  if (id === null) return [null, null];
+  const [short, whole] = [shortOf(id), toWire(id)];
+  return [short, short === whole ? null : whole];
 }
 
 /** See step_apply in sql/apply.ts. */
@@ -68,18 +89,17 @@ export function applyArgs({ batch, epoch, instance, ops }: ApplyRequest): Args {
   ];
 }
 
+/** Letters of operations that need no row of the slow way. */
+const SINGLES = new Set('rtamdbpw');
 /** Letters of operations that need no texts. */
-const PLAIN = new Set('rtdbpw');
+const PLAIN = new Set('rtdblpw');
 const NO_TEXTS: Args = [null, null, null, null, null, null];
 
 function textArgs(ops: readonly Op[]): Args {
+  const ids = ops.map((op) => idArgs(op.op === 'accept' ? op.id : null));
   return [
-    textList(ops.map((op) => (op.op === 'accept' && op.id !== null ? shortOf(op.id) : null))),
-    textList(
-      ops.map((op) =>
-        op.op === 'accept' && op.id !== null && shortOf(op.id) !== toWire(op.id) ? toWire(op.id) : null,
-      ),
-    ),
+    textList(ids.map(([short]) => short)),
+    textList(ids.map(([, whole]) => whole)),
     textList(ops.map(textOf)),
     numberList(ops.map((op) => ('maxAttempts' in op ? op.maxAttempts : 0))),
     numberList(ops.map((op) => ('dedupeMs' in op ? op.dedupeMs : 0))),

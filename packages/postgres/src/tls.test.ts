@@ -3,7 +3,7 @@ import postgres from 'postgres';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Authority } from '../testing/certificates.js';
 import { urlClients } from '../testing/clients.js';
-import { TestProxy, TestServer } from '../testing/lab.js';
+import { TestProxy, TestServer, urlBy } from '../testing/lab.js';
 import type { PostgresClient } from './clients/client.js';
 import { type ClientOptions, makeClient } from './clients/make-client.js';
 
@@ -123,7 +123,7 @@ describe.each(ways)('$name', (way) => {
 
   test('a connection by TLS that is cut, reset or ended by the server is replaced', async () => {
     await using proxy = await TestProxy.start(server.port);
-    const url = proxy.url.replace('127.0.0.1', 'localhost').replace('postgres@', 'tls_only@');
+    const url = urlBy(proxy).replace('127.0.0.1', 'localhost').replace('postgres@', 'tls_only@');
     const one = client({ client: way.instance(url, { ca: authority.cert }), timeoutMs: 300 });
     await one.open();
     const answers = (): Promise<boolean> =>

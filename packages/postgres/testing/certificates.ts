@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { giveAway } from './lab/child.js';
+import { giveAway } from './lab.js';
 
 /** What one end shows, as files that the servers can read, and as text. */
 export interface Shown {

@@ -3,8 +3,7 @@ import { Pool } from 'pg';
 import postgres from 'postgres';
 import type { ClientOptions } from '../src/clients/make-client.js';
 import { type TestClient, urlClients } from './clients.js';
-import { pgBouncer } from './lab/programs.js';
-import { isLong, TestPooler, TestServer } from './lab.js';
+import { isLong, pgBouncer, TestPooler, TestServer } from './lab.js';
 import { openServer } from './told.js';
 
 export interface Way {

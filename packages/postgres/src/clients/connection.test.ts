@@ -1,7 +1,7 @@
 import { Client, type ClientConfig } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { testClients, urlClients } from '../../testing/clients.js';
-import { pgBouncer, TestPooler, TestProxy, TestServer, until } from '../../testing/lab.js';
+import { pgBouncer, TestPooler, TestProxy, TestServer, until, urlBy } from '../../testing/lab.js';
 import type { PostgresClient } from './client.js';
 import { pgLibrary } from './libraries.js';
 import { type ClientOptions, makeClient } from './make-client.js';
@@ -34,7 +34,7 @@ async function connect(
   { library, make }: (typeof testClients)[number],
   options: Partial<ClientOptions> = {},
 ): Promise<PostgresClient> {
-  const user = make(proxy.url);
+  const user = make(urlBy(proxy));
   opened.push(user);
   const client = makeClient({ ...TIMES, ...user.place, ...options }, library);
   opened.push(client);

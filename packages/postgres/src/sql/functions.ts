@@ -15,7 +15,8 @@ export interface SqlFunction {
  * plans are kept: to make one anew for each batch, because its lists are short, takes longer than to run it.
  */
 const STEP_SETTINGS = `set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off`;
+  set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_material = off set jit = off`;
 
 export function createFunction({ signature, body, isStep = false, isStable = false }: SqlFunction): string {
   const settings = isStep ? `\n  ${STEP_SETTINGS}` : '';

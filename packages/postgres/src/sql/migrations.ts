@@ -5,6 +5,7 @@ import { createFunction, inSchema } from './functions.js';
 import { JOIN_AND_LEAVE } from './join-leave.js';
 import { OPERATION_FUNCTIONS } from './operations.js';
 import { QUEUE_FUNCTIONS } from './queues.js';
+import { SINGLE, SINGLE_TYPE } from './single.js';
 import { STEP_FUNCTIONS, STEP_TYPE } from './step.js';
 import { TABLES } from './tables.js';
 import { VIEWS } from './view.js';
@@ -16,10 +17,11 @@ export function migrations(schema: string): readonly { version: number; sql: str
     ...QUEUE_FUNCTIONS,
     ...OPERATION_FUNCTIONS,
     ...APPLY,
+    ...SINGLE,
     ...JOIN_AND_LEAVE,
     ...BEAT,
     ...VIEWS,
   ].map(createFunction);
-  const first = [TABLES, STEP_TYPE, LINE_TYPE, ...functions].join('\n');
+  const first = [TABLES, STEP_TYPE, LINE_TYPE, SINGLE_TYPE, ...functions].join('\n');
   return [{ version: 1, sql: inSchema(first, quoted(schema)) }];
 }

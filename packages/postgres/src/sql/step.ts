@@ -1,9 +1,11 @@
 /** One step under way: what it begins with, what may be decided in it, and how it ends. See step.ts of @botmesh/core. */
 import type { SqlFunction } from './functions.js';
+import { newest } from './newest.js';
 
 export const STEP_TYPE = `
 create type @.step as (
   mesh integer,
+  mesh_at tid,
   -- Milliseconds of the leases; the same for stamps and ids, where the clock cannot be right the latest that is known; the
   -- least that a stamp may be.
   now bigint,
@@ -44,14 +46,12 @@ create type @.step as (
 
 export const STEP_FUNCTIONS: readonly SqlFunction[] = [
   {
-    // Waits for its turn, and finds out what time it is only then: so times rise from step to step.
-    signature: '@.begin_step(the_namespace text, the_shard integer, sync text, lock_ms text) returns @.step',
+    // Waits for its turn. All that comes after it in the step is true until it ends.
+    signature: '@.lock_step(the_namespace text, the_shard integer, sync text, lock_ms text) returns text',
     body: `
 declare
-  s @.step;
-  m @.mesh;
-  us bigint;
   setting text;
+  the_id integer;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'botmesh: this transaction is %, and a step needs read committed', current_setting('transaction_isolation')
@@ -60,33 +60,33 @@ begin
   -- Assigned, not performed: that is no statement.
   setting := set_config('lock_timeout', lock_ms, true);
   if sync <> '' then setting := set_config('synchronous_commit', sync, true); end if;
-  select * into m from @.mesh where namespace = the_namespace and shard = the_shard for update;
-  if not found then
+  loop
+    select id into the_id from @.mesh where namespace = the_namespace and shard between the_shard and the_shard
+      order by shard desc limit 1 for update;
+    exit when found;
     insert into @.mesh (namespace, shard) values (the_namespace, the_shard) on conflict do nothing;
-    select * into strict m from @.mesh where namespace = the_namespace and shard = the_shard for update;
-  end if;
-  us := @.now_us();
-  s.mesh := m.id;
-  s.now := us / 1000;
+  end loop;
+  return setting;
+end`,
+  },
+  {
+    // Finds out what time it is only after it has got its turn: so times rise from step to step.
+    signature: '@.begin_step(the_namespace text, the_shard integer, sync text, lock_ms text) returns @.step',
+    body: `
+declare
+  s @.step;
+  old_run text;
+  setting text;
+begin
+  setting := @.lock_step(the_namespace, the_shard, sync, lock_ms);
   -- Beyond the year 2112 a clock counts for nothing: stamps have to stay safe integers.
-  s.clock := case when abs(s.now) <= 4503599627370 then s.now * 1000 else 0 end;
-  s.wall := case when abs(s.now) <= 4503599627370 then s.now else m.last / 1000.0 end;
-  s.era := m.era;
-  s.quarantine := m.quarantine;
-  s.format := m.format;
-  s.lease := m.lease;
-  s.shards := m.shards;
-  s.last := m.last;
-  s.count := m.count;
-  s.forgotten := m.forgotten;
-  s.swept := m.swept;
-  s.me := 0;
-  s.batch := 0;
-  s.stamp_before := m.last;
-  s.fresh := 0;
-  s.passing := 0;
-  s.run := @.run();
-  if m.run is distinct from s.run then s := @.start_era(s, s.lease); end if;
+  select m.id, m.at, t.now, case when t.is_sane then t.now else m.last / 1000.0 end,
+      case when t.is_sane then t.now * 1000 else 0 end, @.run(), m.era, m.quarantine, m.format, m.lease, m.shards, m.last,
+      m.count, m.forgotten, m.swept, 0, 0, 0, false, 0, m.last, 0, 0 into s
+    from ${newest('mesh', 'namespace = the_namespace', 'shard', 'the_shard')} m
+      cross join (select u.ms as now, abs(u.ms) <= 4503599627370 as is_sane from (select @.now_us() / 1000 as ms offset 0) u) t;
+  select run into old_run from @.mesh where ctid = s.mesh_at;
+  if old_run is distinct from s.run then s := @.start_era(s, s.lease); end if;
   return s;
 end`,
   },
@@ -145,7 +145,7 @@ end`,
 begin
   update @.mesh set run = s.run, era = s.era, quarantine = s.quarantine, format = s.format, lease = s.lease,
     shards = s.shards, last = s.last, count = s.count, forgotten = s.forgotten, swept = s.swept
-  where id = s.mesh;
+  where ctid = s.mesh_at;
 end`,
   },
   {
@@ -179,7 +179,7 @@ end`,
     signature: '@.admit(inout s @.step, the_epoch bigint, the_instance text, out refusal text, out me @.replica)',
     body: `
 begin
-  select * into me from @.replica where mesh = s.mesh and epoch = the_epoch;
+  select * into me from ${newest('replica', 'mesh = s.mesh', 'epoch', 'the_epoch')} r;
   if not found or me.instance <> the_instance then
     refusal := 'dead';
   elsif me.replaced then
