@@ -20,7 +20,9 @@ function subject({ client, options, url }: Opened, schema: string, admin: Postgr
   const isPolling = options.wakeUp === 'poll';
   return {
     name: 'postgres in real time',
-    ...(isPolling && { lacks: { 26: 'who polls is sent no pushes' } }),
+    ...(isPolling && {
+      lacks: { 17: 'a heartbeat may bring a grant before a poll does', 26: 'who polls is sent no pushes' },
+    }),
     async open({ shards = 1, leaseMs = LEASE_MS } = {}) {
       const namespace = randomUUID();
       const name = quoted(schema);
