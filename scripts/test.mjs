@@ -16,8 +16,11 @@ const onOtherNodes = [
   'packages/sqlite/src/long',
   'tests/simulation',
 ];
-/** All suites and the lists of steps, by one of the libraries. */
-const onNewestPostgres = ['packages/postgres/src/steps', 'packages/postgres/src/virtual', '-t', "by 'pg'"];
+/** The lists of steps and the suites of coordinator and inbox, by one of the libraries. */
+const onNewestPostgres = [
+  ...['packages/postgres/src/steps', 'packages/postgres/src/virtual'],
+  ...['-t', "step by step.*by 'pg'|time, by 'pg' (coordinator|inbox)"],
+];
 const quick = process.argv.includes('--quick');
 const bin = (name) => join(root, 'node_modules/.bin', name);
 

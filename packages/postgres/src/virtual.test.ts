@@ -15,11 +15,16 @@ describe.each(waysToRun())('every suite on PostgreSQL, in virtual time, by $name
     await close();
   });
 
-  const suite: readonly { title: string; skip?: string; run: () => Promise<void> }[] = [
-    ...coordinatorConformance(subject),
-    ...inboxConformance(subject),
-    ...mailroomConformance(subject),
-    ...botConformance(subject),
-  ];
-  for (const { title, run, skip } of suite) test(title, { skip: skip !== undefined, timeout: 60_000 }, run);
+  type Suite = readonly { readonly title: string; readonly skip?: string; readonly run: () => Promise<void> }[];
+  const suites: Readonly<Record<string, Suite>> = {
+    coordinator: coordinatorConformance(subject),
+    inbox: inboxConformance(subject),
+    mailroom: mailroomConformance(subject),
+    bot: botConformance(subject),
+  };
+  for (const [name, suite] of Object.entries(suites)) {
+    describe(name, () => {
+      for (const { title, run, skip } of suite) test(title, { skip: skip !== undefined, timeout: 60_000 }, run);
+    });
+  }
 });

@@ -1,6 +1,8 @@
 // Every way to the server that the suites are run on: each client library, and PgBouncer in between or not.
+import { Pool } from 'pg';
+import postgres from 'postgres';
 import type { ClientOptions } from '../src/clients/make-client.js';
-import { type TestClient, testClients, urlClients } from './clients.js';
+import { type TestClient, urlClients } from './clients.js';
 import { isLong, pgBouncer, TestPooler, TestServer } from './lab.js';
 import { openServer } from './told.js';
 
@@ -43,10 +45,14 @@ export interface Opened {
 /** A server of one's own, as it is reached on this way. */
 export async function openWay({ by, isPooled, wakeUp }: Way): Promise<Opened> {
   const client = urlClients.find(({ library }) => library.name === by)!;
-  const { make } = testClients.find(({ library, name }) => library.name === by && !name.endsWith('url'))!;
   const instance = (url: string): ReturnType<Opened['instance']> => {
-    const user = make(url);
-    return { place: { client: user.place.client }, close: () => user.close() };
+    if (by === 'pg') {
+      const pool = new Pool({ connectionString: url, max: 1 });
+      return { place: { client: pool }, close: () => pool.end() };
+    }
+    // As the README says: a pooler of transactions knows no names of statements.
+    const sql = postgres(url, { max: 1, prepare: !isPooled });
+    return { place: { client: sql }, close: () => sql.end() };
   };
   if (!isPooled) {
     const server = await openServer();

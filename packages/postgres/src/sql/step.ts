@@ -97,14 +97,15 @@ end`,
     body: `
 declare
   found_run text;
-  the_database oid := (select d.oid from pg_catalog.pg_database d where d.datname = current_database());
 begin
-  select id || ' ' || xmin::text into found_run from @.server;
+  select s.id || ' ' || s.xmin::text || ' ' || d.oid into found_run
+    from @.server s, pg_catalog.pg_database d where d.datname = current_database();
   if found_run is null then
     insert into @.server (id) values (gen_random_uuid()::text) on conflict do nothing;
-    select id || ' ' || xmin::text into strict found_run from @.server;
+    select s.id || ' ' || s.xmin::text || ' ' || d.oid into strict found_run
+      from @.server s, pg_catalog.pg_database d where d.datname = current_database();
   end if;
-  return found_run || ' ' || the_database;
+  return found_run;
 end`,
   },
   {
