@@ -7,7 +7,7 @@ import type { SharedLink } from '../clients/SharedLink.js';
 import { within } from '../clients/within.js';
 import type { Place } from '../namespace.js';
 import { Copy, type Failure, type Read } from './Copy.js';
-import { type Birth, type Claim, encode, LOG_VERSION, type StepKind } from './entry.js';
+import { type Birth, type Claim, encode, type Kind, LOG_VERSION, type StepKind } from './entry.js';
 import { Feed } from './Feed.js';
 import { lastOf, messageAt, readSnapshot, writeSnapshot } from './snapshots.js';
 import { ensureStream, look, type StreamState, type StreamWish } from './stream.js';
@@ -261,6 +261,25 @@ export class Log {
     const oldest = Math.max(bornAt, state.first - 1, this.#missing);
     if (snapshot !== undefined && snapshot.applied >= oldest) return snapshot;
     if (bornAt > this.#missing) return new Copy(bornAt - 1);
+    return (await this.#wanted(link, state, oldest)) ?? this.#begin(link, bornAt);
+  }
+
+  /** The log has no beginning any more. A replica that has read all of it has a whole copy still, and is asked for it. */
+  async #wanted(link: Link, state: StreamState, oldest: number): Promise<Copy | undefined> {
+    if (state.first <= 1 && this.#missing === 0) return undefined;
+    this.#publish(link, 'want', `${this.#sender}:want`, null, null);
+    const endMs = performance.now() + this.#options.timeoutMs;
+    while (performance.now() < endMs) {
+      const snapshot = await readSnapshot(link, this.#options.place);
+      if (snapshot instanceof Copy && snapshot.applied >= oldest) return snapshot;
+      await new Promise((resolve) => setTimeout(resolve, this.#options.timeoutMs / 20));
+    }
+    return undefined;
+  }
+
+  /** A log begins, or begins anew behind the birth `bornAt`: of several that want that, one does it. */
+  async #begin(link: Link, bornAt: number): Promise<Copy> {
+    const { place } = this.#options;
     const told = this.#options.told?.();
     const birth: Birth = {
       version: LOG_VERSION,
@@ -269,8 +288,7 @@ export class Log {
       toldMs: told?.nowMs ?? null,
     };
     try {
-      // Only at the end of what was seen: of several that begin anew, one does.
-      const expected = { 'Nats-Expected-Last-Sequence': String(state.last) };
+      const expected = { 'Nats-Expected-Last-Subject-Sequence': String(bornAt) };
       const seq = await link.put(`${place.prefix}.born`, new TextEncoder().encode(JSON.stringify(birth)), expected);
       return new Copy(seq - 1);
     } catch (error) {
@@ -286,12 +304,13 @@ export class Log {
     const copy = this.#copy;
     if (copy === undefined) return false;
     if (message.seq !== copy.applied + 1) {
-      this.#missing = Math.max(this.#missing, copy.applied + 1);
+      if (message.seq > copy.applied) this.#missing = Math.max(this.#missing, copy.applied + 1);
       return false;
     }
     const outcome = copy.apply(message);
     if (outcome !== undefined) {
       for (const { instance, push } of outcome.pushes) this.#listeners.get(instance)?.(push);
+      if (outcome.wantsSnapshot && this.#rank(copy) <= 1) this.#writeSnapshot(copy);
       if (outcome.id !== undefined) this.#answer(outcome.id, outcome.answer, outcome.failure);
     }
     if (this.#waiting.size > 0) this.#tellReached(message.seq);
@@ -325,7 +344,7 @@ export class Log {
 
   // ── Writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #publish(link: Link, kind: StepKind | 'note', id: string, request: unknown, claim: Claim | null): void {
+  #publish(link: Link, kind: Kind, id: string, request: unknown, claim: Claim | null): void {
     const told = this.#options.told?.();
     const head = { kind, id, server: told?.server ?? link.server, claim, toldMs: told?.nowMs ?? null };
     const most = link.info.max_payload - 1024;
@@ -352,12 +371,15 @@ export class Log {
   #mayWriteSnapshot(copy: Copy): void {
     const { snapshotBytes = SNAPSHOT_BYTES } = this.#options;
     const since = copy.read - copy.mark.read;
-    if (since < snapshotBytes || this.#isWriting || !this.#isReady) return;
+    if (since < snapshotBytes) return;
     const rank = this.#rank(copy);
     // One replica writes. The next in line does when that one has not.
-    if (since < Math.max(snapshotBytes, 2 * copy.mark.bytes) * (1 + rank / 4)) return;
+    if (since >= Math.max(snapshotBytes, 2 * copy.mark.bytes) * (1 + rank / 4)) this.#writeSnapshot(copy);
+  }
+
+  #writeSnapshot(copy: Copy): void {
     const link = this.#link;
-    if (link === undefined) return;
+    if (link === undefined || this.#isWriting || !this.#isReady) return;
     this.#isWriting = true;
     const { place } = this.#options;
     writeSnapshot(link, place, { seq: copy.applied, read: copy.read, text: copy.toSnapshot() })
