@@ -383,9 +383,11 @@ export class Log {
     this.#isWriting = true;
     const { place } = this.#options;
     writeSnapshot(link, place, { seq: copy.applied, read: copy.read, text: copy.toSnapshot() })
-      .catch((error: unknown) =>
-        this.#warnOnce(`No snapshot was written: ${judge(link.where, place.stream, error).message}`),
-      )
+      .catch((error: unknown) => {
+        // Whoever reads on finds out what became of the stream, or of the connection.
+        const isTold = (error instanceof ApiError && error.reason === NO_STREAM) || !this.#isReady;
+        if (!isTold) this.#warnOnce(`No snapshot was written: ${judge(link.where, place.stream, error).message}`);
+      })
       .finally(() => {
         // What failed is not tried again at once: the next message comes soon.
         setTimeout(() => {
