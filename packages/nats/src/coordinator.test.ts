@@ -24,7 +24,13 @@ function subject(url: string, desk: Desk): ConformanceSubject {
         shards,
         createStore: (shard) => {
           const times = { timeoutMs: leaseMs / 6, connectTimeoutMs: leaseMs / 3 };
-          const wanted = { servers: [url], client: undefined, connection: undefined, domain: undefined, ...times };
+          const wanted = {
+            servers: [new URL(url).host],
+            client: undefined,
+            connection: undefined,
+            domain: undefined,
+            ...times,
+          };
           return new NatsStore({
             link: new SharedLink(() => Link.open(wanted)),
             place: places[shard]!,

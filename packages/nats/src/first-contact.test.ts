@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { connect } from '@nats-io/transport-node';
+import { connect, nkeyAuthenticator, nkeys } from '@nats-io/transport-node';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { NatsServer, TestProxy } from '../testing/lab.js';
+import { makeCertificates, NatsServer, TestProxy, tlsConfig } from '../testing/lab.js';
 import { NatsCoordinator, type NatsCoordinatorOptions, NatsStateStore } from './index.js';
 
 const LEASE_MS = 3000;
@@ -56,6 +56,26 @@ test('a wrong login is refused by name', async () => {
 
   expect(error).toMatchObject({ code: 'config', message: expect.stringContaining('refuses the login') as string });
   expect(error.message).not.toContain('wrong');
+});
+
+test('a login by NKEY, over TLS, is taken from what connect of the library takes', async () => {
+  const user = nkeys.createUser();
+  let ca = '';
+  await using guarded = await NatsServer.start({
+    configIn: (folder) => {
+      const certificates = makeCertificates(folder);
+      ca = certificates.ca;
+      return `authorization { users: [{ nkey: ${user.getPublicKey()} }] }\n${tlsConfig(certificates)}`;
+    },
+  });
+  const url = `tls://127.0.0.1:${guarded.port}`;
+  const authenticator = nkeyAuthenticator(user.getSeed());
+
+  expect((await refused({ url, connection: { authenticator } })).message).toMatch(/is not trusted/);
+  expect((await refused({ url, connection: { tls: { ca } } })).message).toMatch(/refuses the login/);
+  const coordinator = new NatsCoordinator({ url, connection: { authenticator, tls: { ca } }, leaseMs: LEASE_MS });
+  await coordinator.start();
+  await coordinator.stop();
 });
 
 test.each([

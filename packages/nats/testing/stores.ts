@@ -37,7 +37,7 @@ export class Desk implements AsyncDisposable {
   static async open(url: string): Promise<Desk> {
     const client = await connect({ servers: url, maxReconnectAttempts: -1 });
     const times = { timeoutMs: TIMEOUT_MS, connectTimeoutMs: TIMEOUT_MS };
-    const link = await Link.open({ client, connection: undefined, domain: undefined, servers: undefined, ...times });
+    const link = await Link.open({ client, connection: undefined, domain: undefined, servers: [], ...times });
     return new Desk(client, link);
   }
 

@@ -31,8 +31,8 @@ export interface Outcome {
   /** Why it was not made, when it was not. */
   readonly failure: Failure | undefined;
   readonly pushes: readonly Outgoing[];
-  /** Somebody cannot read the log from its beginning. */
-  readonly wantsSnapshot: boolean;
+  /** Somebody cannot read the log from its beginning, and asks for a snapshot for so many times already. */
+  readonly wanted: number | undefined;
 }
 
 /** `version`: replicas of another version are in the mesh. `broken`: it is no step that can be made. */
@@ -49,7 +49,7 @@ const FORMER_SERVERS = 16;
 const VERSION_LEASES = 3;
 const DEFAULT_LEASE_MS = 12_000;
 
-const NOTHING = { answer: undefined, failure: undefined, pushes: [], wantsSnapshot: false };
+const NOTHING = { answer: undefined, failure: undefined, pushes: [], wanted: undefined };
 
 interface Parts {
   readonly first: number;
@@ -185,7 +185,7 @@ export class Copy {
 
   #begin({ atUs, data }: Read): void {
     const birth = readJson<Birth>(data);
-    if (birth === undefined) return;
+    if (typeof birth?.id !== 'string') return;
     this.record = emptyRecord();
     this.version = birth.version;
     this.#versionAtMs = birth.toldMs ?? atUs / 1000;
@@ -202,7 +202,7 @@ export class Copy {
 
   #marked({ data }: Read): void {
     const mark = readJson<Mark>(data);
-    if (mark !== undefined && mark.seq > this.mark.seq) this.mark = mark;
+    if (typeof mark?.seq === 'number' && mark.seq > this.mark.seq) this.mark = mark;
   }
 
   #step(message: Read, entry: Entry | undefined): Outcome | undefined {
@@ -215,7 +215,7 @@ export class Copy {
     if (this.version > LOG_VERSION) return undefined;
     this.#hearOf(entry, message.seq);
     if (entry.kind === 'note') return undefined;
-    if (entry.kind === 'want') return { ...NOTHING, id: undefined, wantsSnapshot: true };
+    if (entry.kind === 'want') return { ...NOTHING, id: undefined, wanted: Number(readJson(entry.body) ?? 0) };
     const body = this.#whole(entry, message.seq);
     if (body === undefined) return undefined;
     const pushes: Outgoing[] = [];
@@ -285,10 +285,9 @@ function run(record: MeshRecord, kind: string, request: unknown, moment: Moment,
   }
 }
 
-function readJson<T extends object>(data: Uint8Array): T | undefined {
+function readJson<T>(data: Uint8Array): T | undefined {
   try {
-    const value = parse(data) as T | null;
-    return typeof value === 'object' && value !== null ? value : undefined;
+    return (parse(data) as T | null) ?? undefined;
   } catch {
     return undefined;
   }

@@ -53,6 +53,10 @@ const FIXED = {
 const SNAPSHOT_BYTES = 2 * 1024 * 1024;
 /** The log is opened anew so many times, when it changes meanwhile. */
 const TRIES = 32;
+/** Who subscribes waits as long as so many steps may take. */
+const OPENINGS = 4;
+/** So often somebody is asked for a snapshot, each time more of them, before the log counts as lost. */
+const ASKINGS = 8;
 
 /**
  * A log that all replicas of a shard read, and one replica's copy of the record. A step is one message: its answer is what
@@ -76,7 +80,8 @@ export class Log {
   #offBack: (() => void) | undefined;
   #opening: Promise<void> | undefined;
   #isReady = false;
-  #isClosed = false;
+  /** How often it was closed. */
+  #life = 0;
   #sweeper: NodeJS.Timeout | undefined;
   #isWriting = false;
   #hasWarned = false;
@@ -132,7 +137,7 @@ export class Log {
   }
 
   async listen(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {
-    await this.#ready();
+    await this.#ready(OPENINGS);
     this.#listeners.set(instance, listener);
     return async () => {
       if (this.#listeners.get(instance) === listener) this.#listeners.delete(instance);
@@ -142,30 +147,30 @@ export class Log {
   /** Reads on from where the copy is, or anew when the log is another one than it was. */
   async again(): Promise<void> {
     this.#suspect();
-    await this.#ready();
+    await this.#ready(OPENINGS);
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#life += 1;
     this.#stop();
     this.#offBack?.();
-    this.#offBack = undefined;
+    this.#acks?.unsubscribe();
     this.#link = undefined;
     this.#copy = undefined;
     this.#tellReached(Number.POSITIVE_INFINITY);
     for (const id of [...this.#pending.keys()]) this.#fail(id, this.#unavailable('closed'));
     await this.#options.link.release(this);
-    this.#isClosed = false;
   }
 
   // ── Opening ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #ready(): Promise<Link> {
+  /** Waits for so many times the limit of a step: what comes later would be made twice. */
+  async #ready(times = 1): Promise<Link> {
     if (!this.#isReady) {
       this.#opening ??= this.#open().finally(() => {
         this.#opening = undefined;
       });
-      await this.#guarded(within(this.#options.timeoutMs * 4, 'open the log', this.#opening));
+      await this.#guarded(within(this.#options.timeoutMs * times, 'open the log', this.#opening));
     }
     const link = this.#link;
     if (link === undefined) throw this.#unavailable('closed');
@@ -175,22 +180,32 @@ export class Log {
   }
 
   async #open(): Promise<void> {
+    const life = this.#life;
     const link = await this.#options.link.get(this);
-    this.#link = link;
-    this.#offBack ??= link.onBack(() => this.#back());
-    if (this.#acks === undefined) {
-      this.#ackInbox = link.inbox();
-      this.#acks = link.subscribe(`${this.#ackInbox}.*`, (message) => this.#acknowledged(message.subject, message));
-    }
+    if (life !== this.#life) throw this.#unavailable('closed');
+    this.#use(link);
     for (let tries = 1; ; tries++) {
       try {
         await this.#openOnce(link);
-        return;
+        if (life === this.#life) return;
+        // Closed meanwhile: nobody would end what was opened.
+        this.#stop();
+        throw this.#unavailable('closed');
       } catch (error) {
         this.#feed?.stop();
         if (!(error instanceof Changed) || tries === TRIES) throw error;
       }
     }
+  }
+
+  #use(link: Link): void {
+    if (this.#link === link) return;
+    this.#offBack?.();
+    this.#acks?.unsubscribe();
+    this.#link = link;
+    this.#offBack = link.onBack(() => this.#back());
+    this.#ackInbox = link.inbox();
+    this.#acks = link.subscribe(`${this.#ackInbox}.*`, (message) => this.#acknowledged(message.subject, message));
   }
 
   async #openOnce(link: Link): Promise<void> {
@@ -267,12 +282,12 @@ export class Log {
   /** The log has no beginning any more. A replica that has read all of it has a whole copy still, and is asked for it. */
   async #wanted(link: Link, state: StreamState, oldest: number): Promise<Copy | undefined> {
     if (state.first <= 1 && this.#missing === 0) return undefined;
-    this.#publish(link, 'want', `${this.#sender}:want`, null, null);
-    const endMs = performance.now() + this.#options.timeoutMs;
-    while (performance.now() < endMs) {
+    const pauseMs = (2 * this.#options.timeoutMs) / ASKINGS;
+    for (let asking = 0; asking < ASKINGS; asking++) {
+      this.#publish(link, 'want', `${this.#sender}:want`, asking, null);
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
       const snapshot = await readSnapshot(link, this.#options.place);
       if (snapshot instanceof Copy && snapshot.applied >= oldest) return snapshot;
-      await new Promise((resolve) => setTimeout(resolve, this.#options.timeoutMs / 20));
     }
     return undefined;
   }
@@ -310,7 +325,7 @@ export class Log {
     const outcome = copy.apply(message);
     if (outcome !== undefined) {
       for (const { instance, push } of outcome.pushes) this.#listeners.get(instance)?.(push);
-      if (outcome.wantsSnapshot && this.#rank(copy) <= 1) this.#writeSnapshot(copy);
+      if (outcome.wanted !== undefined && this.#rank(copy) <= 2 * outcome.wanted) this.#writeSnapshot(copy);
       if (outcome.id !== undefined) this.#answer(outcome.id, outcome.answer, outcome.failure);
     }
     if (this.#waiting.size > 0) this.#tellReached(message.seq);
@@ -420,7 +435,7 @@ export class Log {
 
   /** The log may have gone on without this copy, or be another one: it is looked at before anything else is done. */
   #suspect(): void {
-    if (this.#isClosed || this.#link === undefined) return;
+    if (this.#link === undefined) return;
     this.#isReady = false;
     if (this.#opening !== undefined) return;
     this.#feed?.stop();
@@ -431,8 +446,6 @@ export class Log {
     this.#isReady = false;
     this.#feed?.stop();
     this.#feed = undefined;
-    this.#acks?.unsubscribe();
-    this.#acks = undefined;
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;
   }
