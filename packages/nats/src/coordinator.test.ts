@@ -7,7 +7,7 @@ import { SharedLink } from './clients/SharedLink.js';
 import { NatsStore } from './NatsStore.js';
 import { placeOf } from './namespace.js';
 
-const LEASE_MS = 3_000;
+const LEASE_MS = 4_000;
 
 /** What the virtual suites cannot show: that the server's own clock and order do. */
 const PROMISES = new Set([1, 4, 9, 13]);

@@ -98,6 +98,23 @@ test('a purge of the whole stream loses nothing while one replica lives', async 
   await Promise.all([store.close(), late.close()]);
 });
 
+test('a stream that was put back grants nothing to who had read more than it has', async () => {
+  const place = freshPlace();
+  await desk.bear(place);
+  const [first, second] = [storeOn(place, { timeoutMs: 1000 }), storeOn(place, { timeoutMs: 1000 })];
+  const [apply, other] = [await joined(first), await joined(second, 'b')];
+  const putBack = await desk.copy(place);
+  const [held] = await apply({ op: 'reserve', key: 'k' });
+  await second.log.reached(first.log.applied);
+  await putBack();
+
+  const [seq] = await other({ op: 'reserve', key: 'k' });
+
+  expect(seq).toBeGreaterThan(held!);
+  expect(await second.inspect()).toMatchObject({ quarantined: true, queues: [{ head: { seq, fence: 0 } }] });
+  await Promise.all([first.close(), second.close()]);
+});
+
 test('a log whose beginning is gone, and that nobody has read, begins anew with a quarantine', async () => {
   const place = freshPlace();
   await desk.bear(place);

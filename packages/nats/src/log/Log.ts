@@ -230,7 +230,8 @@ export class Log {
       link,
       stream: place.stream,
       from: copy.applied + 1,
-      heartbeatMs: Math.max(250, this.#options.timeoutMs / 4),
+      // Each of our own heartbeats comes back here, so silence is noticed by them as well.
+      heartbeatMs: Math.max(500, this.#options.timeoutMs),
       onMessage: (message) => {
         if (!isBroken && !this.#read(message)) onBroken();
       },
@@ -462,7 +463,7 @@ export class Log {
       return;
     }
     const now = performance.now();
-    const stallMs = this.#options.timeoutMs / 4;
+    const stallMs = this.#options.timeoutMs / 2;
     for (const [id, { storedAtMs, untilMs }] of this.#pending) {
       // Written, and not read here: the server forgot whom to tell.
       if (storedAtMs !== 0 && now - storedAtMs > stallMs && this.#isReady) this.#suspect();

@@ -60,7 +60,7 @@ export class NatsServer implements AsyncDisposable {
 
   async start(): Promise<void> {
     const { config = '', configIn, jetstream } = this.#options;
-    const store = `jetstream { store_dir: "${this.#data}" ${jetstream ?? ''} }`;
+    const store = `jetstream {\n  store_dir: "${this.#data}"\n  ${jetstream ?? ''}\n}`;
     const lines = [
       `listen: "${HOST}:${this.port}"`,
       jetstream === '' ? '' : store,
