@@ -52,7 +52,7 @@ rm -rf "$folder/cache" "$folder/lists"
 # Each starts with the C library that came with it.
 loader=$(find "$folder/root" -name 'ld-linux-*.so.*' | head -n 1)
 libraries=$(find "$folder/root" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:)
-for program in redis-server redis-cli redis-sentinel valkey-server valkey-cli valkey-sentinel; do
+for program in redis-server redis-cli redis-sentinel valkey-server valkey-cli valkey-sentinel nats-server; do
   path=$(find "$folder/root/usr" -path "*bin/$program" | head -n 1)
   [ -n "$path" ] || continue
   # The sentinel is the server under another name.

@@ -58,6 +58,7 @@ export const FIGURES = {
 export const TOLD: Readonly<Record<string, readonly (keyof typeof FIGURES)[]>> = {
   W1: ['rate', 'handOverP50', 'handOverP99', 'share'],
   W1h: ['handOverP50'],
+  W1hx8: ['handOverP50'],
   W2: ['rate', 'cpu', 'block'],
   W2p: ['addedP50', 'addedP99'],
   W3: ['took', 'allCpu'],

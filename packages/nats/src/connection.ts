@@ -54,16 +54,44 @@ export function linkOptions(
   if (maxBytes !== undefined && !(Number.isSafeInteger(maxBytes) && maxBytes >= 16 * 1024 * 1024)) {
     throw new ConfigError(`${who}: maxBytes: expected a whole number of bytes from 16 MB up.`);
   }
-  return { servers: serversOf(who, url), connection, client, domain, ...times };
+  if (url === undefined) return { servers: [], connection: undefined, client, domain, ...times };
+  const { servers, ...settings } = parseUrls(who, Array.isArray(url) ? (url as unknown[]) : [url]);
+  return { servers, connection: { ...settings, ...connection }, client, domain, ...times };
 }
 
-function serversOf(who: string, url: unknown): readonly string[] | undefined {
-  if (url === undefined) return undefined;
-  const urls: unknown[] = Array.isArray(url) ? url : [url];
-  const isRight =
-    urls.length > 0 && urls.every((one) => typeof one === 'string' && /^((nats|tls):\/\/)?[^\s/]+$/.test(one));
-  if (!isRight) throw new ConfigError(`${who}: url: expected nats://host:port or tls://host:port, or a list of them.`);
-  return urls as string[];
+interface Parsed extends Pick<NodeConnectionOptions, 'user' | 'pass' | 'token' | 'tls'> {
+  readonly servers: readonly string[];
+}
+
+/** The client library takes no login from a URL, and no scheme for TLS. */
+function parseUrls(who: string, urls: readonly unknown[]): Parsed {
+  const parsed = urls.map((url) => parseUrl(who, url));
+  const [first] = parsed;
+  if (first === undefined) throw new ConfigError(`${who}: url is an empty list. ${EXPECTED}`);
+  const { host: _, ...settings } = first;
+  for (const { host, ...others } of parsed) {
+    if (JSON.stringify(others) === JSON.stringify(settings)) continue;
+    throw new ConfigError(`${who}: url: ${host} has another login or scheme than the first. Give all the same.`);
+  }
+  return { servers: parsed.map(({ host }) => host), ...settings };
+}
+
+function parseUrl(who: string, text: unknown): Omit<Parsed, 'servers'> & { readonly host: string } {
+  const url = typeof text === 'string' ? parts(text) : undefined;
+  if (url === undefined) {
+    throw new ConfigError(`${who}: url: expected nats://host:port or tls://host:port, or a list of them.`);
+  }
+  const { host, login, isTls } = url;
+  const [name, ...rest] = login === undefined ? [] : login.split(':').map(decodeURIComponent);
+  const tls = isTls ? { tls: {} } : {};
+  if (name === undefined) return { host, ...tls };
+  return rest.length === 0 ? { host, token: name, ...tls } : { host, user: name, pass: rest.join(':'), ...tls };
+}
+
+function parts(text: string): { host: string; login: string | undefined; isTls: boolean } | undefined {
+  const [, scheme, login, host] =
+    /^(?:(nats|tls):\/\/)?(?:([^\s/]*)@)?((?:\[[\da-f:]+\]|[^\s/@:]+)(?::\d+)?)\/?$/i.exec(text) ?? [];
+  return host === undefined ? undefined : { host, login, isTls: scheme?.toLowerCase() === 'tls' };
 }
 
 function isClient(client: unknown): boolean {

@@ -61,7 +61,7 @@ test('of saves that cross each other none is lost, and an older fence never wins
     ),
   );
 
-  expect(saved.filter((outcome) => outcome !== 'saved' && outcome !== 'stale-fence')).toEqual([]);
+  expect(saved.filter((one) => one !== 'saved' && one !== 'stale-fence')).toEqual([]);
   expect(await stores[0]!.load('k')).toEqual({ value: 39, fence: 40 });
 });
 

@@ -1,4 +1,5 @@
 // For the tests of this package: real servers, and what can happen to them.
+export { makeCertificates, tlsConfig } from './lab/certificates.js';
 export { NatsCluster } from './lab/NatsCluster.js';
 export { NatsServer, type NatsServerOptions, type SavedData } from './lab/NatsServer.js';
 export { anyProgram, type Program, serverPrograms } from './lab/programs.js';

@@ -37,7 +37,7 @@ export class Desk implements AsyncDisposable {
   static async open(url: string): Promise<Desk> {
     const client = await connect({ servers: url, maxReconnectAttempts: -1 });
     const times = { timeoutMs: TIMEOUT_MS, connectTimeoutMs: TIMEOUT_MS };
-    const link = await Link.open({ client, connection: undefined, domain: undefined, servers: undefined, ...times });
+    const link = await Link.open({ client, connection: undefined, domain: undefined, servers: [], ...times });
     return new Desk(client, link);
   }
 
@@ -82,16 +82,25 @@ export class Desk implements AsyncDisposable {
     );
     await whole;
     return async () => {
-      await this.remove(place);
-      const { deliver_subject } = await this.link.ask<{ deliver_subject: string }>(`STREAM.RESTORE.${place.stream}`, {
-        config,
-        state,
-      });
+      const deliver_subject = await this.#restoring(place, { config, state });
       for (const chunk of chunks) await this.client.request(deliver_subject, chunk, { timeout: TIMEOUT_MS });
       const answer = await this.client.request(deliver_subject, '', { timeout: TIMEOUT_MS });
       const { error } = answer.json<{ error?: { description: string } }>();
       if (error !== undefined) throw new Error(error.description);
     };
+  }
+
+  /** Where the copy goes. Replicas at work make a stream anew that is gone: it has to be removed again. */
+  async #restoring(place: Place, request: { config: object; state: object }): Promise<string> {
+    for (let tries = 1; ; tries++) {
+      await this.remove(place);
+      try {
+        return (await this.link.ask<{ deliver_subject: string }>(`STREAM.RESTORE.${place.stream}`, request))
+          .deliver_subject;
+      } catch (error) {
+        if (tries === 200) throw error;
+      }
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -7,11 +7,12 @@ import {
   type NodeConnectionOptions,
 } from '@nats-io/transport-node';
 import type { NatsClient, NatsMessage, NatsServerInfo, NatsSubscription } from './client.js';
-import { ApiError, explain, notConnected, rights } from './failures.js';
+import { ApiError, type ApiErrorJson, explain, isNoResponders, noAnswer, notConnected, rights } from './failures.js';
 import { within } from './within.js';
 
 export interface LinkOptions {
-  readonly servers: readonly string[] | undefined;
+  /** Host and port of each, without a login. */
+  readonly servers: readonly string[];
   /** What else `connect` takes: a login, certificates. */
   readonly connection: NodeConnectionOptions | undefined;
   /** In place of `servers`. Never closed. */
@@ -54,7 +55,7 @@ export class Link {
       reconnectTimeWait: Math.min(250, options.timeoutMs / 4),
       pingInterval: Math.max(1_000, options.timeoutMs),
       ...connection,
-      servers: [...(servers ?? [])],
+      servers: [...servers],
       maxReconnectAttempts: -1,
       timeout: connectTimeoutMs,
     };
@@ -62,12 +63,12 @@ export class Link {
       const client: NatsConnection = await connect(settings);
       return new Link(client as unknown as NatsClient, options, true);
     } catch (cause) {
-      throw explain((servers ?? []).map(hostOf).join(', '), cause);
+      throw explain(servers.join(', '), cause);
     }
   }
 
   get where(): string {
-    return (this.#options.servers ?? []).map(hostOf).join(', ') || 'the NATS server';
+    return this.#options.servers.join(', ') || 'the NATS server';
   }
 
   /** @throws CoordinationUnavailableError while it is not connected: nothing may be queued. */
@@ -87,20 +88,25 @@ export class Link {
     return jetstream === true && cluster === undefined && !isElsewhere ? server_id : null;
   }
 
+  /** Whether it is closed, and ours to open anew. A login that is refused for a while closes it. */
+  get isOver(): boolean {
+    return this.#isOwn && this.#client.isClosed();
+  }
+
   inbox(): string {
     return createInbox(this.#inboxPrefix);
   }
 
   /** A request to JetStream. Rejects with {@link ApiError} when it says no. */
   async ask<T>(what: string, request: Ask = {}): Promise<T> {
-    void this.info;
+    const { jetstream } = this.info;
     const { timeoutMs } = this.#options;
     let message: NatsMessage;
     try {
       const sent = this.#client.request(`${this.#api}.${what}`, JSON.stringify(request), { timeout: timeoutMs });
       message = await within(timeoutMs * 1.5, what, sent);
     } catch (cause) {
-      throw explain(this.where, cause);
+      throw jetstream === true && isNoResponders(cause) ? noAnswer(this.where, cause) : explain(this.where, cause);
     }
     const answer = JSON.parse(new TextDecoder().decode(message.data)) as T & { error?: ApiErrorJson };
     if (answer.error !== undefined) throw new ApiError(what, answer.error);
@@ -147,7 +153,7 @@ export class Link {
     return this.#client.subscribe(subject, { callback });
   }
 
-  /** Tells when it is connected again, or when the server refused something. Returns how to end that. */
+  /** Tells when it is connected again, closed, or when the server refused something. Returns how to end that. */
   onBack(listener: () => void): () => void {
     this.#onBack.add(listener);
     return () => this.#onBack.delete(listener);
@@ -166,21 +172,18 @@ export class Link {
 
   async #watch(): Promise<void> {
     for await (const { error, type } of this.#client.status()) {
-      if (type === 'disconnect') this.#isUp = false;
-      if (type === 'close') this.#isUp = false;
+      if (type === 'disconnect' || type === 'close') this.#isUp = false;
       if (type === 'reconnect') this.#isUp = true;
       if (type === 'error') this.#refusal = rights(this.where, error) ?? this.#refusal;
-      if (type === 'reconnect' || (type === 'error' && this.#refusal !== undefined)) {
-        for (const listener of [...this.#onBack]) listener();
-      }
+      if (type === 'reconnect' || (type === 'error' && this.#refusal !== undefined)) this.#tell();
     }
+    this.#isUp = false;
+    this.#tell();
   }
-}
 
-export interface ApiErrorJson {
-  readonly code: number;
-  readonly err_code?: number;
-  readonly description?: string;
+  #tell(): void {
+    for (const listener of [...this.#onBack]) listener();
+  }
 }
 
 /** The place that an acknowledgement names. */
@@ -189,10 +192,4 @@ export function seqOf({ data, headers: told }: NatsMessage): number {
   const answer = JSON.parse(new TextDecoder().decode(data)) as { seq?: number; error?: ApiErrorJson };
   if (answer.error !== undefined) throw new ApiError('publish', answer.error);
   return answer.seq ?? 0;
-}
-
-/** Host and port without the login. */
-function hostOf(server: string): string {
-  const at = server.lastIndexOf('@');
-  return at === -1 ? server.replace(/^\w+:\/\//, '') : server.slice(at + 1);
 }

@@ -11,8 +11,15 @@ export class SharedLink {
     this.#open = open;
   }
 
-  get(user: object): Promise<Link> {
+  async get(user: object): Promise<Link> {
     this.#users.add(user);
+    const link = await this.#opened();
+    if (!link.isOver) return link;
+    if ((await this.#opening) === link) this.#opening = undefined;
+    return this.#opened();
+  }
+
+  #opened(): Promise<Link> {
     if (this.#opening === undefined) {
       const opening = this.#open();
       this.#opening = opening;

@@ -1,5 +1,10 @@
 import { BotmeshError, ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
-import type { ApiErrorJson } from './Link.js';
+
+export interface ApiErrorJson {
+  readonly code: number;
+  readonly err_code?: number;
+  readonly description?: string;
+}
 
 /** JetStream said no. */
 export class ApiError extends Error {
@@ -57,7 +62,7 @@ export function explain(where: string, raw: unknown): Error {
       { cause },
     );
   }
-  if (/no responders/i.test(said)) {
+  if (isNoResponders(cause)) {
     return new ConfigError(
       `${where} has no JetStream for this account. Start nats-server with -js, and enable JetStream for the account.`,
       'config',
@@ -65,6 +70,17 @@ export function explain(where: string, raw: unknown): Error {
     );
   }
   return new CoordinationUnavailableError('unavailable', `${where} cannot be reached: ${cause.message}.`, { cause });
+}
+
+/** Nobody answered a request to JetStream: for a while, as in an election, or for good. */
+export function noAnswer(where: string, cause: unknown): CoordinationUnavailableError {
+  const told = `${where} has JetStream, and it does not answer. It may be starting; else enable it for this account.`;
+  return new CoordinationUnavailableError('unavailable', told, { cause });
+}
+
+export function isNoResponders(cause: unknown): boolean {
+  const { cause: inner, message, name } = (cause ?? {}) as Error;
+  return /no ?responders/i.test(`${name} ${message}`) || (inner instanceof Error && isNoResponders(inner));
 }
 
 /** What a refusal of JetStream means to who called a step. */

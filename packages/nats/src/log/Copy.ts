@@ -31,6 +31,8 @@ export interface Outcome {
   /** Why it was not made, when it was not. */
   readonly failure: Failure | undefined;
   readonly pushes: readonly Outgoing[];
+  /** Somebody cannot read the log from its beginning, and asks for a snapshot for so many times already. */
+  readonly wanted: number | undefined;
 }
 
 /** `version`: replicas of another version are in the mesh. `broken`: it is no step that can be made. */
@@ -46,6 +48,8 @@ const FORMER_SERVERS = 16;
 /** For so many leases nobody of another version may have spoken, before the log changes its version. */
 const VERSION_LEASES = 3;
 const DEFAULT_LEASE_MS = 12_000;
+
+const NOTHING = { answer: undefined, failure: undefined, pushes: [], wanted: undefined };
 
 interface Parts {
   readonly first: number;
@@ -181,7 +185,7 @@ export class Copy {
 
   #begin({ atUs, data }: Read): void {
     const birth = readJson<Birth>(data);
-    if (birth === undefined) return;
+    if (typeof birth?.id !== 'string') return;
     this.record = emptyRecord();
     this.version = birth.version;
     this.#versionAtMs = birth.toldMs ?? atUs / 1000;
@@ -198,27 +202,28 @@ export class Copy {
 
   #marked({ data }: Read): void {
     const mark = readJson<Mark>(data);
-    if (mark !== undefined && mark.seq > this.mark.seq) this.mark = mark;
+    if (typeof mark?.seq === 'number' && mark.seq > this.mark.seq) this.mark = mark;
   }
 
   #step(message: Read, entry: Entry | undefined): Outcome | undefined {
     if (entry === undefined || !this.isBorn) return undefined;
     const nowMs = entry.toldMs ?? message.atUs / 1000;
     if (!this.#isOfVersion(entry.version, nowMs)) {
-      return { id: entry.id, answer: undefined, failure: { kind: 'version', version: this.version }, pushes: [] };
+      return { ...NOTHING, id: entry.id, failure: { kind: 'version', version: this.version } };
     }
     // What later versions do is not known: this copy has to end here.
     if (this.version > LOG_VERSION) return undefined;
     this.#hearOf(entry, message.seq);
-    if (entry.kind === 'note') return { id: entry.id, answer: undefined, failure: undefined, pushes: [] };
+    if (entry.kind === 'note') return undefined;
+    if (entry.kind === 'want') return { ...NOTHING, id: undefined, wanted: Number(readJson(entry.body) ?? 0) };
     const body = this.#whole(entry, message.seq);
     if (body === undefined) return undefined;
     const pushes: Outgoing[] = [];
     try {
       const answer = run(this.record, entry.kind, parse(body), { nowMs, run: this.#run }, pushes);
-      return { id: entry.id, answer, failure: undefined, pushes };
+      return { ...NOTHING, id: entry.id, answer, pushes };
     } catch (cause) {
-      return { id: entry.id, answer: undefined, failure: { kind: 'broken', cause }, pushes };
+      return { ...NOTHING, id: entry.id, failure: { kind: 'broken', cause }, pushes };
     }
   }
 
@@ -280,10 +285,9 @@ function run(record: MeshRecord, kind: string, request: unknown, moment: Moment,
   }
 }
 
-function readJson<T extends object>(data: Uint8Array): T | undefined {
+function readJson<T>(data: Uint8Array): T | undefined {
   try {
-    const value = parse(data) as T | null;
-    return typeof value === 'object' && value !== null ? value : undefined;
+    return (parse(data) as T | null) ?? undefined;
   } catch {
     return undefined;
   }

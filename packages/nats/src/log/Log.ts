@@ -7,7 +7,7 @@ import type { SharedLink } from '../clients/SharedLink.js';
 import { within } from '../clients/within.js';
 import type { Place } from '../namespace.js';
 import { Copy, type Failure, type Read } from './Copy.js';
-import { type Birth, type Claim, encode, LOG_VERSION, type StepKind } from './entry.js';
+import { type Birth, type Claim, encode, type Kind, LOG_VERSION, type StepKind } from './entry.js';
 import { Feed } from './Feed.js';
 import { lastOf, messageAt, readSnapshot, writeSnapshot } from './snapshots.js';
 import { ensureStream, look, type StreamState, type StreamWish } from './stream.js';
@@ -53,6 +53,10 @@ const FIXED = {
 const SNAPSHOT_BYTES = 2 * 1024 * 1024;
 /** The log is opened anew so many times, when it changes meanwhile. */
 const TRIES = 32;
+/** Who subscribes waits as long as so many steps may take. */
+const OPENINGS = 4;
+/** So often somebody is asked for a snapshot, each time more of them, before the log counts as lost. */
+const ASKINGS = 8;
 
 /**
  * A log that all replicas of a shard read, and one replica's copy of the record. A step is one message: its answer is what
@@ -76,7 +80,8 @@ export class Log {
   #offBack: (() => void) | undefined;
   #opening: Promise<void> | undefined;
   #isReady = false;
-  #isClosed = false;
+  /** How often it was closed. */
+  #life = 0;
   #sweeper: NodeJS.Timeout | undefined;
   #isWriting = false;
   #hasWarned = false;
@@ -132,7 +137,7 @@ export class Log {
   }
 
   async listen(instance: string, listener: (push: Push) => void): Promise<() => Promise<void>> {
-    await this.#ready();
+    await this.#ready(OPENINGS);
     this.#listeners.set(instance, listener);
     return async () => {
       if (this.#listeners.get(instance) === listener) this.#listeners.delete(instance);
@@ -142,30 +147,30 @@ export class Log {
   /** Reads on from where the copy is, or anew when the log is another one than it was. */
   async again(): Promise<void> {
     this.#suspect();
-    await this.#ready();
+    await this.#ready(OPENINGS);
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#life += 1;
     this.#stop();
     this.#offBack?.();
-    this.#offBack = undefined;
+    this.#acks?.unsubscribe();
     this.#link = undefined;
     this.#copy = undefined;
     this.#tellReached(Number.POSITIVE_INFINITY);
     for (const id of [...this.#pending.keys()]) this.#fail(id, this.#unavailable('closed'));
     await this.#options.link.release(this);
-    this.#isClosed = false;
   }
 
   // ── Opening ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #ready(): Promise<Link> {
+  /** Waits for so many times the limit of a step: what comes later would be made twice. */
+  async #ready(times = 1): Promise<Link> {
     if (!this.#isReady) {
       this.#opening ??= this.#open().finally(() => {
         this.#opening = undefined;
       });
-      await this.#guarded(within(this.#options.timeoutMs * 4, 'open the log', this.#opening));
+      await this.#guarded(within(this.#options.timeoutMs * times, 'open the log', this.#opening));
     }
     const link = this.#link;
     if (link === undefined) throw this.#unavailable('closed');
@@ -175,22 +180,32 @@ export class Log {
   }
 
   async #open(): Promise<void> {
+    const life = this.#life;
     const link = await this.#options.link.get(this);
-    this.#link = link;
-    this.#offBack ??= link.onBack(() => this.#back());
-    if (this.#acks === undefined) {
-      this.#ackInbox = link.inbox();
-      this.#acks = link.subscribe(`${this.#ackInbox}.*`, (message) => this.#acknowledged(message.subject, message));
-    }
+    if (life !== this.#life) throw this.#unavailable('closed');
+    this.#use(link);
     for (let tries = 1; ; tries++) {
       try {
         await this.#openOnce(link);
-        return;
+        if (life === this.#life) return;
+        // Closed meanwhile: nobody would end what was opened.
+        this.#stop();
+        throw this.#unavailable('closed');
       } catch (error) {
         this.#feed?.stop();
         if (!(error instanceof Changed) || tries === TRIES) throw error;
       }
     }
+  }
+
+  #use(link: Link): void {
+    if (this.#link === link) return;
+    this.#offBack?.();
+    this.#acks?.unsubscribe();
+    this.#link = link;
+    this.#offBack = link.onBack(() => this.#back());
+    this.#ackInbox = link.inbox();
+    this.#acks = link.subscribe(`${this.#ackInbox}.*`, (message) => this.#acknowledged(message.subject, message));
   }
 
   async #openOnce(link: Link): Promise<void> {
@@ -215,7 +230,8 @@ export class Log {
       link,
       stream: place.stream,
       from: copy.applied + 1,
-      heartbeatMs: Math.max(250, this.#options.timeoutMs / 4),
+      // Each of our own heartbeats comes back here, so silence is noticed by them as well.
+      heartbeatMs: Math.max(500, this.#options.timeoutMs),
       onMessage: (message) => {
         if (!isBroken && !this.#read(message)) onBroken();
       },
@@ -261,6 +277,25 @@ export class Log {
     const oldest = Math.max(bornAt, state.first - 1, this.#missing);
     if (snapshot !== undefined && snapshot.applied >= oldest) return snapshot;
     if (bornAt > this.#missing) return new Copy(bornAt - 1);
+    return (await this.#wanted(link, state, oldest)) ?? this.#begin(link, bornAt);
+  }
+
+  /** The log has no beginning any more. A replica that has read all of it has a whole copy still, and is asked for it. */
+  async #wanted(link: Link, state: StreamState, oldest: number): Promise<Copy | undefined> {
+    if (state.first <= 1 && this.#missing === 0) return undefined;
+    const pauseMs = (2 * this.#options.timeoutMs) / ASKINGS;
+    for (let asking = 0; asking < ASKINGS; asking++) {
+      this.#publish(link, 'want', `${this.#sender}:want`, asking, null);
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      const snapshot = await readSnapshot(link, this.#options.place);
+      if (snapshot instanceof Copy && snapshot.applied >= oldest) return snapshot;
+    }
+    return undefined;
+  }
+
+  /** A log begins, or begins anew behind the birth `bornAt`: of several that want that, one does it. */
+  async #begin(link: Link, bornAt: number): Promise<Copy> {
+    const { place } = this.#options;
     const told = this.#options.told?.();
     const birth: Birth = {
       version: LOG_VERSION,
@@ -269,8 +304,7 @@ export class Log {
       toldMs: told?.nowMs ?? null,
     };
     try {
-      // Only at the end of what was seen: of several that begin anew, one does.
-      const expected = { 'Nats-Expected-Last-Sequence': String(state.last) };
+      const expected = { 'Nats-Expected-Last-Subject-Sequence': String(bornAt) };
       const seq = await link.put(`${place.prefix}.born`, new TextEncoder().encode(JSON.stringify(birth)), expected);
       return new Copy(seq - 1);
     } catch (error) {
@@ -286,12 +320,13 @@ export class Log {
     const copy = this.#copy;
     if (copy === undefined) return false;
     if (message.seq !== copy.applied + 1) {
-      this.#missing = Math.max(this.#missing, copy.applied + 1);
+      if (message.seq > copy.applied) this.#missing = Math.max(this.#missing, copy.applied + 1);
       return false;
     }
     const outcome = copy.apply(message);
     if (outcome !== undefined) {
       for (const { instance, push } of outcome.pushes) this.#listeners.get(instance)?.(push);
+      if (outcome.wanted !== undefined && this.#rank(copy) <= 2 * outcome.wanted) this.#writeSnapshot(copy);
       if (outcome.id !== undefined) this.#answer(outcome.id, outcome.answer, outcome.failure);
     }
     if (this.#waiting.size > 0) this.#tellReached(message.seq);
@@ -325,7 +360,7 @@ export class Log {
 
   // ── Writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #publish(link: Link, kind: StepKind | 'note', id: string, request: unknown, claim: Claim | null): void {
+  #publish(link: Link, kind: Kind, id: string, request: unknown, claim: Claim | null): void {
     const told = this.#options.told?.();
     const head = { kind, id, server: told?.server ?? link.server, claim, toldMs: told?.nowMs ?? null };
     const most = link.info.max_payload - 1024;
@@ -352,18 +387,23 @@ export class Log {
   #mayWriteSnapshot(copy: Copy): void {
     const { snapshotBytes = SNAPSHOT_BYTES } = this.#options;
     const since = copy.read - copy.mark.read;
-    if (since < snapshotBytes || this.#isWriting || !this.#isReady) return;
+    if (since < snapshotBytes) return;
     const rank = this.#rank(copy);
     // One replica writes. The next in line does when that one has not.
-    if (since < Math.max(snapshotBytes, 2 * copy.mark.bytes) * (1 + rank / 4)) return;
+    if (since >= Math.max(snapshotBytes, 2 * copy.mark.bytes) * (1 + rank / 4)) this.#writeSnapshot(copy);
+  }
+
+  #writeSnapshot(copy: Copy): void {
     const link = this.#link;
-    if (link === undefined) return;
+    if (link === undefined || this.#isWriting || !this.#isReady) return;
     this.#isWriting = true;
     const { place } = this.#options;
     writeSnapshot(link, place, { seq: copy.applied, read: copy.read, text: copy.toSnapshot() })
-      .catch((error: unknown) =>
-        this.#warnOnce(`No snapshot was written: ${judge(link.where, place.stream, error).message}`),
-      )
+      .catch((error: unknown) => {
+        // Whoever reads on finds out what became of the stream, or of the connection.
+        const isTold = (error instanceof ApiError && error.reason === NO_STREAM) || !this.#isReady;
+        if (!isTold) this.#warnOnce(`No snapshot was written: ${judge(link.where, place.stream, error).message}`);
+      })
       .finally(() => {
         // What failed is not tried again at once: the next message comes soon.
         setTimeout(() => {
@@ -396,7 +436,7 @@ export class Log {
 
   /** The log may have gone on without this copy, or be another one: it is looked at before anything else is done. */
   #suspect(): void {
-    if (this.#isClosed || this.#link === undefined) return;
+    if (this.#link === undefined) return;
     this.#isReady = false;
     if (this.#opening !== undefined) return;
     this.#feed?.stop();
@@ -407,8 +447,6 @@ export class Log {
     this.#isReady = false;
     this.#feed?.stop();
     this.#feed = undefined;
-    this.#acks?.unsubscribe();
-    this.#acks = undefined;
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;
   }
@@ -425,7 +463,7 @@ export class Log {
       return;
     }
     const now = performance.now();
-    const stallMs = this.#options.timeoutMs / 4;
+    const stallMs = this.#options.timeoutMs / 2;
     for (const [id, { storedAtMs, untilMs }] of this.#pending) {
       // Written, and not read here: the server forgot whom to tell.
       if (storedAtMs !== 0 && now - storedAtMs > stallMs && this.#isReady) this.#suspect();

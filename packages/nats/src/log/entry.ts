@@ -5,6 +5,9 @@ export const LOG_VERSION = 1;
 
 export type StepKind = 'join' | 'apply' | 'beat' | 'leave' | 'pace';
 
+/** `note`: no step, only what its head says. `want`: whoever has a whole copy is to write a snapshot now. */
+export type Kind = StepKind | 'note' | 'want';
+
 /** What the sender had last read of the log: where, when that was written, and in which era of the record. */
 export interface Claim {
   readonly era: number;
@@ -14,8 +17,7 @@ export interface Claim {
 
 export interface Entry {
   readonly version: number;
-  /** `note`: no step, only what its head says. */
-  readonly kind: StepKind | 'note';
+  readonly kind: Kind;
   /** Of this attempt to make the step: random, and another one each time. */
   readonly id: string;
   /** The server process it was sent to; null where the sender cannot tell. */

@@ -9,6 +9,8 @@ export interface NatsServerOptions {
   readonly program?: Program | undefined;
   /** More lines of the configuration, such as `max_payload: 4096`. */
   readonly config?: string | undefined;
+  /** Such lines where they need files in the server's folder. */
+  readonly configIn?: ((folder: string) => string) | undefined;
   /** In place of JetStream with its defaults; empty for none. */
   readonly jetstream?: string | undefined;
   readonly port?: number | undefined;
@@ -57,9 +59,14 @@ export class NatsServer implements AsyncDisposable {
   }
 
   async start(): Promise<void> {
-    const { config = '', jetstream } = this.#options;
-    const store = `jetstream { store_dir: "${this.#data}" ${jetstream ?? ''} }`;
-    const lines = [`listen: "${HOST}:${this.port}"`, jetstream === '' ? '' : store, config];
+    const { config = '', configIn, jetstream } = this.#options;
+    const store = `jetstream {\n  store_dir: "${this.#data}"\n  ${jetstream ?? ''}\n}`;
+    const lines = [
+      `listen: "${HOST}:${this.port}"`,
+      jetstream === '' ? '' : store,
+      config,
+      configIn?.(this.folder) ?? '',
+    ];
     const file = join(this.folder, 'server.conf');
     writeFileSync(file, lines.join('\n'));
     const command = [this.program.path, '-c', file];
