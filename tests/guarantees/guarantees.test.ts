@@ -2,9 +2,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { coordinatorConformance, inboxConformance, memorySubject, PROMISES } from '@botmesh/core/testing';
 import { describe, expect, test } from 'vitest';
-import { BEGIN, END, gaps, inPage, LACKS, render, shownBy } from './matrix.js';
+import { aspectOf, BEGIN, END, gaps, inPage, LACKS, render, shownBy } from './matrix.js';
 import { REAL_FAULTS } from './real-faults.js';
-import type { Reported } from './report.js';
+import type { Failure, Reported } from './report.js';
 
 const page = readFileSync(`${process.cwd()}/docs/guarantees.md`, 'utf8');
 const matrix = page.split(BEGIN)[1]?.split(END)[0] ?? '';
@@ -47,18 +47,15 @@ describe('the matrix of docs/guarantees.md, made by npm run guarantees', () => {
 
   test('lists the tests that the suites have', () => {
     const listed = [...matrix.matchAll(/^- \*\*(\d+)\*\*: (.*)$/gm)].map(([, number, text]) => {
-      return text!.split('; ').map((aspect) => `${number} ${aspect.replace(/ \*\([^*]*\)\*$/, '')}`);
+      const aspects = text!.split('; ').map((aspect) => aspect.replace(/ \*\([^*]*\)\*$/, ''));
+      return { number: Number(number), aspects };
     });
     const own = numbers.map((number) => {
       const titles = suite.filter(({ promise }) => promise === number).map(({ title }) => title);
-      const sentence = PROMISES[number as keyof typeof PROMISES];
-      return titles
+      const aspects = titles
         .toSorted((a, b) => a.localeCompare(b))
-        .flatMap((title) => {
-          const aspect = title === sentence ? 'as it stands' : title.slice(sentence.length + 3);
-          return aspect.split('; ').map((part) => part);
-        })
-        .map((aspect, at) => (at === 0 ? `${number} ${aspect}` : `${number} ${aspect}`));
+        .flatMap((title) => aspectOf(title, number).split('; '));
+      return { number, aspects };
     });
 
     expect(listed).toEqual(own);
@@ -83,16 +80,12 @@ test('runs with real faults are there, under the names by which the matrix has t
 });
 
 describe('making the matrix', () => {
-  const passed = (
-    promise: number,
-    name: string,
-    failures: Reported['conformance'] extends infer C ? (C extends { failures: infer F } ? F : never) : never,
-  ): Reported => ({
-    file: `packages/${name}/x.test.ts`,
+  const passed = (promise: number, subject: string, failures: readonly Failure[]): Reported => ({
+    file: `packages/${subject}/x.test.ts`,
     title: PROMISES[promise as keyof typeof PROMISES],
     hasPassed: true,
     ms: 1,
-    conformance: { promise, subject: name, failures },
+    conformance: { promise, subject, failures },
     planted: undefined,
   });
 

@@ -139,14 +139,19 @@ function aspects(shown: readonly Shown[], promise: number): string[] {
     for (const failure of failures) known.add(failure);
     kinds.set(title, known);
   }
-  const sentence = PROMISES[promise as keyof typeof PROMISES];
   return [...kinds]
     .toSorted(([a], [b]) => a.localeCompare(b))
     .map(([title, failures]) => {
-      const aspect = title === sentence ? 'as it stands' : title.slice(sentence.length + ' — '.length);
+      const aspect = aspectOf(title, promise);
       const under = COLUMNS.filter(([failure]) => failures.has(failure as Failure)).map(([, head]) => head);
       return under.length === 0 ? aspect : `${aspect} *(${under.join(', ')})*`;
     });
+}
+
+/** What a title adds to the sentence of its promise. */
+export function aspectOf(title: string, promise: number): string {
+  const sentence = PROMISES[promise as keyof typeof PROMISES];
+  return title === sentence ? 'as it stands' : title.slice(sentence.length + ' — '.length);
 }
 
 function lacking(): string[] {

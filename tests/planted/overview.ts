@@ -1,5 +1,6 @@
 import { PLANTED as IN_POSTGRES } from '../../packages/postgres/testing/planted.js';
 import { PLANTED as IN_REDIS } from '../../packages/redis/testing/planted.js';
+import { PLANTED as IN_SQLITE } from '../../packages/sqlite/src/planted.test-support.js';
 import type { Reported } from '../guarantees/report.js';
 import { MUTATIONS } from '../mutations/table.js';
 import { MODEL_BUGS } from '../promela/bugs.js';
@@ -51,6 +52,14 @@ export const PLACES: readonly Place[] = [
       name,
       by: STORES[foundBy],
       file: 'packages/postgres/src/planted.test.ts',
+    })),
+  },
+  {
+    title: 'In the statements of SQLite',
+    bugs: IN_SQLITE.map(({ foundBy, name }) => ({
+      name,
+      by: STORES[foundBy],
+      file: 'packages/sqlite/src/planted.test.ts',
     })),
   },
   {

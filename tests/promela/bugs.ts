@@ -1,6 +1,6 @@
 import type { Defines } from './spin.js';
 
-/** A rule that the model leaves out with `-DBUG=n`, the faults that bring it to light, and what breaks then. */
+/** A rule that the model leaves out with `-DBUG=n`, the faults that bring it to light among two replicas, and what breaks then. */
 export interface ModelBug {
   readonly bug: number;
   readonly name: string;
@@ -22,7 +22,7 @@ export const MODEL_BUGS: readonly ModelBug[] = [
   { bug: 2, name: 'trust is longer than the lease', rule: 'R5', faults: { LEAPS: 1, PAUSES: 1 }, breaks: TRUST_FIRST },
   { bug: 3, name: 'a server that lost its data is not noticed', rule: 'R9', faults: { WIPES: 1 }, breaks: EXCLUSION },
   { bug: 4, name: 'a quarantine ends with the first heartbeat', rule: 'R9', faults: { WIPES: 1 }, breaks: EXCLUSION },
-  { bug: 5, name: 'a release frees whoever holds the key', rule: '', faults: {}, breaks: EXCLUSION },
+  { bug: 5, name: 'a release frees whoever holds the key', rule: '', faults: { N: 3 }, breaks: EXCLUSION },
   { bug: 6, name: 'a batch that comes again is done again', rule: 'R7', faults: {}, breaks: ONE_PLACE },
   { bug: 7, name: 'a message is adopted while its epoch lives', rule: 'R1', faults: { PAUSES: 1 }, breaks: EXCLUSION },
   { bug: 8, name: 'the tickets of the dead are granted', rule: 'R1', faults: { PAUSES: 1 }, breaks: NOT_TO_THE_DEAD },

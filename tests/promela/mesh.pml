@@ -99,6 +99,7 @@ bool again;
 #endif
 byte owed;                              /* places in the queue and in the hands of replicas */
 hidden byte i, j, k, h, a, o, w, n, believers;
+hidden byte unsettled;                  /* in this step the head became another one, or lost its owner, or was asked for */
 
 #define AT(r, t) ((r) * N + (t))
 #define IS_MESSAGE(t) ((t) < MESSAGES)
@@ -160,6 +161,7 @@ inline grant(t, me) {
 inline forsake(t) { owner[t] = NOBODY; fence[t] = 0; confirmed[t] = false; offered[t] = false; batched[t] = false; unheard[t] = false }
 
 inline takeOut(t) {
+  WHEN(IS_HEAD(t), unsettled = true);
   j = 0; do :: queue[j] == t -> break :: else -> j++ od;
   length--;
   do :: j < length -> queue[j] = queue[j + 1]; j++ :: else -> break od;
@@ -185,7 +187,7 @@ inline chooseAdopter(me) {
 #define KEEPS(t) (IS_GRANTED(t) || (replaced[owner[t]] && fence[t] != 0))
 inline settle(me) {
   do
-  :: length == 0 -> break
+  :: !unsettled || length == 0 -> break
   :: else -> h = queue[0];
      if
      :: owner[h] != NOBODY && KEEPS(h) && !(BUG == 9 && replaced[owner[h]]) -> break
@@ -201,12 +203,14 @@ inline settle(me) {
            fi
         fi
      fi
-  od
+  od;
+  unsettled = false
 }
 
 /* R1: to be no longer in the table is death. All that the dead had counts no more. */
 inline bury(x) {
   live[x] = false; proven[x] = false; replaced[x] = false; beatAge[x] = 0; unbroken[x] = 0;
+  WHEN(length > 0 && owner[queue[0]] == x, unsettled = true);
   for (k : 0 .. N - 1) { WHEN(owner[k] == x && BUG != 8, owner[k] = NOBODY; unheard[k] = false) }
 }
 
@@ -220,7 +224,7 @@ inline declareDead(x) {
 
 /* R4: the first that is heard of a later start after its join takes the name. */
 inline prove(me) {
-  WHEN(!proven[me] && HAS_ELDER(me) && live[0], replaced[0] = true);
+  WHEN(!proven[me] && HAS_ELDER(me) && live[0], replaced[0] = true; unsettled = (length > 0 && owner[queue[0]] == 0));
   proven[me] = true
 }
 
@@ -239,8 +243,10 @@ inline join(me) {
 inline compareView(me) {
   for (i : 0 .. N - 1) {
     if
-    :: owner[i] == me && LISTS(me, i) -> offered[i] = false; WHEN(IS_HEAD(i) && view[AT(me, i)] == fence[i], confirmed[i] = true)
-    :: owner[i] == me && view[AT(me, i)] == NONE && !offered[i] -> if :: IS_MESSAGE(i) -> owner[i] = NOBODY :: else -> takeOut(i) fi
+    :: owner[i] == me && LISTS(me, i) -> offered[i] = false;
+       WHEN(IS_HEAD(i) && view[AT(me, i)] == fence[i], confirmed[i] = true);
+       WHEN(IS_HEAD(i) && view[AT(me, i)] == WAITING && BUG != 10, unsettled = true)
+    :: owner[i] == me && view[AT(me, i)] == NONE && !offered[i] -> if :: IS_MESSAGE(i) -> owner[i] = NOBODY; WHEN(IS_HEAD(i), unsettled = true) :: else -> takeOut(i) fi
     :: else
     fi
   }
@@ -270,8 +276,10 @@ inline beatArrives(me) {
      WHEN(viewEra[me] == era && (viewWatched[me] >= QUARANTINE || BUG == 4), quarantine = false);
      for (o : 0 .. N - 1) { WHEN(IS_OVER(o, me), declareDead(o)) }
      h = (length > 0 -> owner[queue[0]] : NOBODY);
-     WHEN(BUG == 7 && h != NOBODY && h != me && beatAge[h] > 0 && IS_MESSAGE(queue[0]), owner[queue[0]] = NOBODY);
-     settle(me); compareView(me); settle(me); answerView(me);
+     WHEN(BUG == 7 && h != NOBODY && h != me && beatAge[h] > 0 && IS_MESSAGE(queue[0]), owner[queue[0]] = NOBODY; unsettled = true);
+     settle(me); compareView(me);
+     WHEN(length > 0 && owner[queue[0]] == NOBODY && !quarantine, unsettled = true);
+     settle(me); answerView(me);
      bonus[me] = NOBODY; bonusFence[me] = 0
   fi
 }
@@ -282,6 +290,7 @@ inline enqueue(t, me) {
   assert(!ended[t]);                                  /* one reservation, one place */
   queue[length] = t; length++; owner[t] = me; batched[t] = true; unheard[t] = true;
   o = owner[queue[0]];
+  WHEN(length == 1 || o == NOBODY, unsettled = true);
   WHEN(length > 1 && o != NOBODY && IS_OVER(o, me), declareDead(o))
 }
 

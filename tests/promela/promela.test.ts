@@ -12,26 +12,28 @@ if (reason !== undefined) console.warn(`The model is not checked: ${reason}.`);
 /** What is searched to its end in each run of CI. */
 const SEARCHED: Record<string, Defines> = {
   'four replicas, one crashes': { N: 4, CRASHES: 1 },
-  'four replicas, the server’s clock leaps': { N: 4, LEAPS: 1 },
+  'three replicas, the server’s clock leaps': { N: 3, LEAPS: 1 },
   'three replicas, the server loses all data': { N: 3, WIPES: 1 },
-  'three replicas, the server restarts': { N: 3, RESTARTS: 1 },
   'three replicas, a request or an answer is held up': { N: 3, SLOW: 1 },
   'three replicas, one is a later start of another, a pause': { N: 3, TWIN: 1, PAUSES: 1 },
 };
 
 /** Some minutes, and some gigabytes of memory: with BOTMESH_LONG=1. */
 const SEARCHED_LONG: Record<string, Defines> = {
+  'three replicas, the server restarts': { N: 3, RESTARTS: 1 },
   'four replicas, a pause of any length': { N: 4, PAUSES: 1 },
+  'four replicas, the server’s clock leaps': { N: 4, LEAPS: 1 },
   'three replicas, a pause, a request or an answer held up': { N: 3, PAUSES: 1, SLOW: 1 },
   'three replicas, a pause, the server loses all data': { N: 3, PAUSES: 1, WIPES: 1 },
   'three replicas, a pause, the server restarts': { N: 3, PAUSES: 1, RESTARTS: 1 },
   'three replicas, a pause, a crash, a stop in good order': { N: 3, PAUSES: 1, CRASHES: 1, STOPS: 1 },
 };
 
-const ENDS: Record<string, Defines> = {
-  'three replicas, one crashes': { N: 3, CRASHES: 1 },
-  'three replicas, two crash': { N: 3, CRASHES: 2 },
+const ENDS: Record<string, Defines> = { 'three replicas, one crashes': { N: 3, CRASHES: 1 } };
+
+const ENDS_LONG: Record<string, Defines> = {
   'three replicas, a pause': { N: 3, PAUSES: 1 },
+  'three replicas, two crash': { N: 3, CRASHES: 2 },
 };
 
 function told({ seconds, states }: { states: number; seconds: number }): string {
@@ -48,7 +50,7 @@ describe.skipIf(reason !== undefined)(`the model${reason === undefined ? '' : `,
     });
   }
 
-  for (const [bounds, defines] of Object.entries(ENDS)) {
+  for (const [bounds, defines] of Object.entries({ ...ENDS, ...(isLong ? ENDS_LONG : {}) })) {
     test(`whatever happens, every place comes to its end: ${bounds}`, { timeout: 600_000 }, async () => {
       const verdict = await check({ ...defines, ALL_END: 1 });
 
@@ -59,18 +61,19 @@ describe.skipIf(reason !== undefined)(`the model${reason === undefined ? '' : `,
 
   for (const { breaks, bug, faults, name } of MODEL_BUGS) {
     test(`a planted bug is found, and its trail does no harm to the real store: ${name}`, async ({ task }) => {
-      const verdict = await check({ N: 3, BUG: bug, ...faults });
-      const replay = await replayed(verdict.trail ?? '', faults);
+      const defines = { N: 2, ...faults };
+      const verdict = await check({ ...defines, BUG: bug });
+      const replay = await replayed(verdict.trail ?? '', defines);
 
       console.log(`${name}: ${told(verdict)}: ${verdict.broken}`);
       Object.assign(task.meta, { planted: { by: 'spin', ms: verdict.seconds * 1000 } });
       expect(verdict.broken).toMatch(breaks);
-      expect(replay.steps).toBeGreaterThan(3);
+      expect(replay.steps).toBeGreaterThan(1);
       expect(replay.wrong).toBeUndefined();
     }, 60_000);
   }
 
-  const runs = Number(process.env.BOTMESH_RUNS ?? 200);
+  const runs = Number(process.env.BOTMESH_RUNS ?? 60);
   const first = Number(process.env.BOTMESH_SEED ?? 1);
   test(`${runs} random runs of the model, from seed ${first}: the reference store has the same after every step`, async () => {
     let steps = 0;
@@ -93,7 +96,7 @@ describe.skipIf(reason !== undefined)(`the model${reason === undefined ? '' : `,
 });
 
 const KINDS: readonly Defines[] = [{ RESTARTS: 1 }, { WIPES: 1 }, { TWIN: 1 }, { N: 4 }];
-const SIMULATED_STEPS = 15_000;
+const SIMULATED_STEPS = 5_000;
 
 function replayOf(defines: Defines): Replay {
   const { MESSAGES = 1, N = 3, TWIN = 0 } = defines;

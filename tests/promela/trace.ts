@@ -29,6 +29,8 @@ export interface Trace {
   readonly cycleAt: number | undefined;
 }
 
+const IS_WHOLE = /^= .*\| [01]$/;
+
 /** Reads what `spin -T` prints of the model. */
 export function parseTrace(printed: string): Trace {
   const steps: Step[] = [];
@@ -38,17 +40,18 @@ export function parseTrace(printed: string): Trace {
   for (const line of printed.split('\n')) {
     if (line.includes('START OF CYCLE')) cycleAt = steps.length;
     else if (line.startsWith('> ')) happening = happeningOf(line);
-    else if (line.startsWith('=') && happening === undefined) start = holdingOf(line);
-    else if (line.startsWith('=') && happening !== undefined) steps.push({ happening, after: holdingOf(line) });
+    // The last step may be cut off: by its own broken rule, or by the limit of a random run.
+    else if (!IS_WHOLE.test(line)) continue;
+    else if (happening === undefined) start = holdingOf(line);
+    else steps.push({ happening, after: holdingOf(line) });
   }
-  // A step that broke a rule may end before it is told what came of it.
   if (start === undefined) throw new Error(`no trace in: ${printed.slice(0, 300)}`);
   return { start, steps, cycleAt };
 }
 
 /** The step that broke a rule, where it was not told what came of it. */
 export function lastHappening(printed: string): Happening | undefined {
-  const told = printed.split('\n').filter((line) => line.startsWith('> ') || line.startsWith('='));
+  const told = printed.split('\n').filter((line) => line.startsWith('> ') || IS_WHOLE.test(line));
   const last = told.at(-1);
   return last?.startsWith('> ') === true ? happeningOf(last) : undefined;
 }

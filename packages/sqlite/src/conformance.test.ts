@@ -8,7 +8,6 @@ import {
   inboxConformance,
   mailroomConformance,
   memoryStoreLab,
-  type StoreLab,
   stateConformance,
   storeConformance,
   storeMesh,
@@ -18,8 +17,7 @@ import { beforeAll, describe, test } from 'vitest';
 import { findDriver } from './driver.js';
 import { SqliteStateStore, SqliteStore } from './index.js';
 import { Bus, copyOf, hostClock, makeFolder, removeDatabase } from './lab.test-support.js';
-import { Presence } from './Presence.js';
-import { ownIdentity } from './processes.js';
+import { storeLab } from './store-lab.test-support.js';
 
 // Loading takes real time, which a virtual clock would not wait for.
 beforeAll(async () => {
@@ -68,29 +66,6 @@ const subject: ConformanceSubject = {
     });
   },
 };
-
-async function storeLab(): Promise<StoreLab> {
-  const folder = makeFolder();
-  const bus = new Bus();
-  const { time, step } = hostClock(new VirtualClock());
-  const store = new SqliteStore({ path: folder.file, time, makeWire: bus.makeWire });
-  // The reference cannot know that nobody was at work, and waits. SQLite can: here somebody always is.
-  const underSomebody = (change: () => void) => (): void => {
-    new Presence(folder.file, ownIdentity()).note('somebody');
-    change();
-  };
-  return {
-    store,
-    moveClock: step,
-    wipe: underSomebody(() => removeDatabase(folder.file)),
-    restart: async () => underSomebody(await copyOf(folder.file))(),
-    snapshot: async () => underSomebody(await copyOf(folder.file)),
-    close: async () => {
-      await store.close();
-      folder.remove();
-    },
-  };
-}
 
 describe('sqlite', () => {
   declare([...coordinatorConformance(subject), ...inboxConformance(subject), ...mailroomConformance(subject)]);
