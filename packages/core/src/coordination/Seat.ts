@@ -27,7 +27,7 @@ import { Tickets } from './Tickets.js';
 import type { AcquireTurnOptions, CoordinatorEvents } from './types.js';
 import { Wakes } from './Wakes.js';
 import type { Place } from './waiting.js';
-import { answerWithin, asError } from './within.js';
+import { answerWithin, asError, NoAnswer } from './within.js';
 
 /** What a seat tells the coordinator it belongs to. */
 export interface SeatHost {
@@ -85,7 +85,8 @@ export class Seat {
   #eraSinceMs = 0;
   #isQuarantined = false;
 
-  #lastError = new Error('The backend did not answer.');
+  /** Why there was no answer, since the last one. */
+  #lastError: Error = new NoAnswer();
   #beats = 0;
   /** The greatest stamp of a note that came. */
   #heard = 0;
@@ -160,7 +161,7 @@ export class Seat {
       const answer = await this.#tryJoin();
       // Nothing that time would mend.
       if (answer instanceof ConfigError) throw this.#abandonStart('off', answer);
-      if (answer instanceof Error) this.#lastError = answer;
+      if (answer instanceof Error) this.#onFailure(answer);
       else if (answer.kind === 'joined') return this.#checkStarted(instance);
       else if (answer.kind === 'replaced') throw this.#abandonStart('replaced', new LeaseLostError('replaced'));
       else throw this.#abandonStart('off', mismatch(answer.found, this.#joining.config));
@@ -299,7 +300,7 @@ export class Seat {
   async #joinAgain(former: number): Promise<void> {
     while (this.#phase === 'joining') {
       const answer = await this.#tryJoin().catch(asError);
-      if (answer instanceof Error) this.#lastError = answer;
+      if (answer instanceof Error) this.#onFailure(answer);
       else if (answer.kind === 'joined')
         return this.#host.emit('superseded', { epoch: former, successor: answer.epoch });
       else if (answer.kind === 'replaced') return this.endReplaced();
@@ -398,6 +399,7 @@ export class Seat {
   #trust(sentAt: Instant): void {
     this.#lease.extend(sentAt);
     if (!this.#lease.check()) return;
+    this.#lastError = new NoAnswer();
     if (this.#backend.answered()) this.#host.cameBack();
     this.#tickets.deliverAll();
   }
@@ -420,7 +422,8 @@ export class Seat {
   }
 
   #onFailure(error: unknown): void {
-    this.#lastError = asError(error);
+    // That there was none says less than whatever was said before.
+    if (!(error instanceof NoAnswer)) this.#lastError = asError(error);
   }
 
   /** Resolves when the backend answers again, or when this seat is over. */
