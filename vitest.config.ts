@@ -20,6 +20,7 @@ export default defineConfig({
       'scripts/*.test.mjs',
     ],
     exclude: ['**/node_modules/**', '**/dist/**'],
+    setupFiles: ['tests/guarantees/setup.mjs'],
     pool: 'forks',
     maxWorkers: 3,
     maxConcurrency: 24,

@@ -5,6 +5,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseSync, Visitor } from 'vite';
 
 const CORE = 'packages/core/src/';
+/** Servers, faults and replicas for tests: itself a test, and not published. */
+const LAB = 'packages/lab/';
 
 // A folder or file of core, and what it may import besides its own folder. The longest name that fits counts.
 const MAY_IMPORT = {
@@ -161,9 +163,9 @@ function areaOf(from) {
 function checkWorkspace(file, specifier, target, files) {
   const root = /^(?:packages|examples)\/[^/]+\/|^[^/]+\//.exec(file)[0];
   if (target !== undefined) {
-    // What starts servers for the tests of one package does so for those of several.
-    const isLab = root === 'tests/' && /^packages\/[^/]+\/testing\//.test(target);
-    return isLab || target.startsWith(root)
+    // What plays a platform for the tests of one package does so for those of several.
+    const isShared = root === 'tests/' && /^packages\/[^/]+\/testing\//.test(target);
+    return isShared || target.startsWith(root)
       ? undefined
       : `imports ${specifier}, outside ${root}. Import the package by its name`;
   }
@@ -173,7 +175,8 @@ function checkWorkspace(file, specifier, target, files) {
     .slice(0, specifier.startsWith('@') ? 2 : 1)
     .join('/');
   const entry = specifier.slice(name.length);
-  const isTestCode = isTest(file) || root === 'tests/' || root === 'bench/';
+  const isTestCode = isTest(file) || ['tests/', 'bench/', LAB].includes(root);
+  if (name === '@botmesh/lab' && !isTestCode) return `imports ${specifier}. Only tests and benches import the lab`;
   if (name.startsWith('@botmesh/') && entry !== '') {
     if (entry === '/testing' && !isTestCode) return `imports ${specifier}. Only tests import testing`;
     if (!['/spi', '/testing'].includes(entry)) {

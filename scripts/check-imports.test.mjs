@@ -79,7 +79,10 @@ test.each([
   ['packages/redis/src/RedisStore.ts', "import '@botmesh/core/spi'; import '@botmesh/core'; import 'node:net';"],
   ['packages/redis/src/Redis.test.ts', "import '@botmesh/core/testing'; import { test } from 'vitest';"],
   ['tests/simulation/a.test.ts', "import '@botmesh/core/testing';"],
-  ['tests/cluster/backends.ts', "import '../../packages/redis/testing/lab.js';"],
+  ['tests/bindings/facts.ts', "import '../../packages/baileys/testing/FakeWhatsApp.js';"],
+  ['tests/cluster/backends.ts', "import '@botmesh/lab';"],
+  ['packages/redis/src/Redis.test.ts', "import '@botmesh/lab';"],
+  ['packages/redis/testing/lab.ts', "export * from '@botmesh/lab';"],
   ['examples/live/src/main.ts', "import './other.js'; import '@botmesh/core';"],
 ])('%s may say %s', (file, text) => {
   expect(said(redis(file, text))).toEqual([]);
@@ -93,6 +96,8 @@ test.each([
     'Use @botmesh/core, @botmesh/core/spi',
   ],
   ['packages/redis/src/RedisStore.ts', "import '../../core/src/errors.js';", 'outside packages/redis/'],
+  ['packages/redis/src/RedisStore.ts', "import '@botmesh/lab';", 'Only tests and benches import the lab'],
+  ['examples/live/src/main.ts', "import '@botmesh/lab';", 'Only tests and benches import the lab'],
   ['packages/redis/src/RedisStore.ts', "import 'ioredis';", 'Name it in dependencies or peerDependencies'],
   ['tests/model/a.test.ts', "import '../../packages/core/src/errors.js';", 'outside tests/'],
   ['examples/live/src/main.ts', "import '@botmesh/core/testing';", 'Only tests import testing'],
@@ -101,4 +106,16 @@ test.each([
 
   expect(problems).toHaveLength(1);
   expect(problems[0]).toContain(message);
+});
+
+test('the lab may use what is for tests, and what it names as its own', () => {
+  const manifest = '{ "name": "@botmesh/lab", "dependencies": { "@botmesh/core": "*", "@botmesh/redis": "*" } }';
+  const lab = (text) =>
+    new Map([
+      ['packages/lab/package.json', manifest],
+      ['packages/lab/src/a.ts', text],
+    ]);
+
+  expect(said(lab("import '@botmesh/core/testing'; import '@botmesh/redis'; import './b.js';"))).toEqual([]);
+  expect(said(lab("import 'vitest';"))).toEqual([expect.stringContaining('Name it in dependencies')]);
 });

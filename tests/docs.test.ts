@@ -347,8 +347,10 @@ describe('README.md', () => {
     expect(read('.ci/run')).toMatch(/^npm ci && npm test\b/m);
   });
 
-  test('lists every package', () => {
-    const names = readdirSync(join(root, 'packages'));
+  test('lists every package that is published', () => {
+    const isPublic = (name: string): boolean =>
+      (JSON.parse(read(`packages/${name}/package.json`)) as { private?: boolean }).private !== true;
+    const names = readdirSync(join(root, 'packages')).filter(isPublic);
 
     expect(names.filter((name) => !text.includes(`[\`@botmesh/${name}\`](packages/${name}/README.md)`))).toEqual([]);
   });

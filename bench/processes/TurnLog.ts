@@ -3,18 +3,20 @@ export interface Turn {
   readonly chat: number;
   /** The process that handled it. */
   readonly lane: number;
-  /** The `number`th that its process submitted for its chat, from 1 up. */
+  /** The process that submitted it. */
+  readonly from: number;
+  /** The `number`th that that process submitted for its chat, from 1 up. */
   readonly number: number;
   /** 0 where the subject has none. */
   readonly fence: number;
   readonly calledUs: number;
-  /** When its place in the queue was sure. */
+  /** When its place in the queue was sure; 0 where that is not known. */
   readonly placedUs: number;
   readonly startedUs: number;
   readonly endedUs: number;
 }
 
-const FIELDS = 7;
+const FIELDS = 8;
 
 /** Turns as they happen, kept without an object for each: what it costs is little, and the same for every subject. */
 export class TurnLog {
@@ -27,7 +29,7 @@ export class TurnLog {
 
   add(turn: Omit<Turn, 'lane'>): void {
     if (this.#length === this.#fields.length) this.#grow();
-    const { chat, number, fence, calledUs, placedUs, startedUs, endedUs } = turn;
+    const { chat, from, number, fence, calledUs, placedUs, startedUs, endedUs } = turn;
     const at = this.#length;
     this.#fields[at] = chat;
     this.#fields[at + 1] = number;
@@ -36,6 +38,7 @@ export class TurnLog {
     this.#fields[at + 4] = placedUs;
     this.#fields[at + 5] = startedUs;
     this.#fields[at + 6] = endedUs;
+    this.#fields[at + 7] = from;
     this.#length += FIELDS;
   }
 
@@ -55,11 +58,11 @@ export class TurnLog {
 export function unpacked(fields: Float64Array, lane: number): Turn[] {
   const turns: Turn[] = [];
   for (let at = 0; at < fields.length; at += FIELDS) {
-    const [chat, number, fence, calledUs, placedUs, startedUs, endedUs] = fields.subarray(
+    const [chat, number, fence, calledUs, placedUs, startedUs, endedUs, from] = fields.subarray(
       at,
       at + FIELDS,
-    ) as unknown as [...[number, number, number, number, number, number, number]];
-    turns.push({ chat, lane, number, fence, calledUs, placedUs, startedUs, endedUs });
+    ) as unknown as [...[number, number, number, number, number, number, number, number]];
+    turns.push({ chat, lane, from, number, fence, calledUs, placedUs, startedUs, endedUs });
   }
   return turns;
 }

@@ -44,6 +44,13 @@ export const FIGURES = {
     unit: '% of a core',
     of: ({ outcomes }) => sum(outcomes.map(({ count }) => (100 * count.cpuMs) / count.countedMs)) / outcomes.length,
   },
+  took: { title: 'until all were handled', unit: 's', of: (run) => tookUs(run) / 1_000_000 },
+  allCpu: {
+    title: 'CPU of 1,000 messages',
+    unit: 'ms',
+    of: ({ outcomes }) =>
+      (1000 * sum(outcomes.map(({ count }) => count.cpuMs))) / sum(outcomes.map(({ submitted }) => submitted)),
+  },
   crash: { title: 'until the next turn', unit: 'ms', of: ({ crashMs }) => crashMs ?? Number.NaN },
 } as const satisfies Record<string, Figure>;
 
@@ -53,6 +60,8 @@ export const TOLD: Readonly<Record<string, readonly (keyof typeof FIGURES)[]>> =
   W1h: ['handOverP50'],
   W2: ['rate', 'cpu', 'block'],
   W2p: ['addedP50', 'addedP99'],
+  W3: ['took', 'allCpu'],
+  W2b: ['took', 'allCpu'],
   W1x4: ['rate', 'handOverP50', 'handOverP99', 'block'],
   W2x4: ['rate', 'cpu', 'block'],
   held: ['cpuShare', 'block'],
@@ -74,6 +83,17 @@ function handOverUs(run: Run, share: number): number {
     }
   }
   return quantile(Float64Array.from(tookUs).sort(), share);
+}
+
+/** From the first call to the end of the last handler. */
+function tookUs(run: Run): number {
+  let firstUs = Number.POSITIVE_INFINITY;
+  let lastUs = Number.NEGATIVE_INFINITY;
+  for (const { calledUs, endedUs } of turnsOf(run)) {
+    firstUs = Math.min(firstUs, calledUs);
+    lastUs = Math.max(lastUs, endedUs);
+  }
+  return lastUs - firstUs;
 }
 
 /** From the call to the start of the handler. */

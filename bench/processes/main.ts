@@ -29,16 +29,24 @@ export async function benchProcesses(backend: Backend, { isQuick, only }: Wanted
     all.push(...series);
   }
   const lines = rows(backend, all);
-  const wrong = all.map(({ load, subject, overlaps, disorder, losses, errors }) => ({
-    ...{ load: load.name, who: subject.name, isOurs: subject.isOurs, overlaps, disorder, losses, errors },
+  const wrong = all.map(({ load, subject, overlaps, disorder, losses, overtaken, errors }) => ({
+    ...{ load: load.name, who: subject.name, isOurs: subject.isOurs, overlaps, disorder, losses, overtaken, errors },
   }));
 
   console.log('');
   console.log(
     table(
-      ['load', 'who', 'overlaps', 'disorder', 'losses', 'errors'],
-      wrong.map(({ load, who, overlaps, disorder, losses, errors }) => [
-        ...[load, who, String(overlaps), String(disorder), String(losses), [...new Set(errors)].join('; ')],
+      ['load', 'who', 'overlaps', 'disorder', 'losses', 'overtaken', 'errors'],
+      wrong.map(({ load, who, overlaps, disorder, losses, overtaken, errors }) => [
+        ...[
+          load,
+          who,
+          String(overlaps),
+          String(disorder),
+          String(losses),
+          String(overtaken),
+          [...new Set(errors)].join('; '),
+        ],
       ]),
     ),
   );

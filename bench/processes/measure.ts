@@ -3,7 +3,7 @@ import { FIGURES, TOLD, turnsOf } from './figures.js';
 import type { Load } from './loads.js';
 import { type Run, run } from './run.js';
 import type { Backend, Subject } from './subject.js';
-import { violationsOf } from './violations.js';
+import { overtakenOf, violationsOf } from './violations.js';
 
 /** How much is measured. What is measured stays the same. */
 export interface Effort {
@@ -25,6 +25,8 @@ export interface Series extends Violations {
   readonly subject: Subject;
   readonly values: Readonly<Record<string, readonly number[]>>;
   readonly errors: readonly string[];
+  /** Messages that one which came clearly later went before. */
+  readonly overtaken: number;
 }
 
 /** Measures every subject of a backend under one load, all in turn within a round. */
@@ -60,6 +62,7 @@ function seriesOf(load: Load, subject: Subject, runs: readonly Run[]): Series {
     subject,
     values,
     ...sum,
+    overtaken: runs.reduce((total, each) => total + overtakenOf(turnsOf(each)), 0),
     errors: runs.flatMap(({ outcomes }) => outcomes.flatMap(({ errors }) => errors)),
   };
 }

@@ -5,7 +5,7 @@ import type { Line, Message, Subject } from './subject.js';
 const TEXT = 'hello, is anybody there?';
 
 /** The loads under which accepted messages are measured beside plain turns. */
-const ACCEPTING = ['W2', 'W2p'];
+const ACCEPTING = ['W2', 'W2p', 'W3', 'W2b'];
 
 /** What is measured of a coordinator: plain turns, and accepted messages. `make` is given the place of the run. */
 export function ours(make: (where: string) => Coordinator & Inbox): readonly [turns: Subject, accepted: Subject] {

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Load } from './loads.js';
 import type { Backend, Subject } from './subject.js';
@@ -6,6 +7,9 @@ import type { Order, Outcome, Report, Task } from './tasks.js';
 
 /** How long a process may take for what is no part of the measurement: starting, settling, ending. */
 const PATIENCE_MS = 20_000;
+const LOOK_MS = 20;
+/** A burst in which nothing was handled for so long will not be finished. */
+const STALLED_MS = 5_000;
 
 /** What one run came to. */
 export interface Run {
@@ -34,6 +38,7 @@ export async function run(backend: Backend, subject: Subject, load: Load, { runM
     await Promise.all(workers.map((worker) => worker.hears('warm', warmMs + PATIENCE_MS)));
     if (load.kind === 'crash') return { outcomes: [], crashMs: await crash(workers) };
     for (const worker of workers) worker.order({ kind: 'go' });
+    if (load.kind === 'burst') await allHandled(workers, load.chats * load.perChat);
     const outcomes = await Promise.all(workers.map((worker) => worker.hears('done', runMs + PATIENCE_MS)));
     // All at once, when all are done: who closes early may owe the others their turns.
     await Promise.all(workers.map((worker) => worker.close()));
@@ -53,6 +58,19 @@ async function crash([holder, waiter]: Worker[]): Promise<number> {
   void holder!.kill();
   const { atUs } = await waiter!.hears('started', PATIENCE_MS);
   return (atUs - killedUs) / 1000;
+}
+
+/** Resolves when so many messages are handled, by whichever process, or none has been for a while. */
+async function allHandled(workers: readonly Worker[], expected: number): Promise<void> {
+  let handled = -1;
+  let movedMs = performance.now();
+  while (handled < expected && performance.now() - movedMs < STALLED_MS) {
+    await sleep(LOOK_MS);
+    const now = workers.reduce((sum, worker) => sum + worker.handled, 0);
+    if (now !== handled) movedMs = performance.now();
+    handled = now;
+  }
+  for (const worker of workers) worker.order({ kind: 'enough' });
 }
 
 /** A process of a run, seen from its parent. */
@@ -76,6 +94,12 @@ class Worker {
       this.#reports.set(report.kind, report);
       this.#wake();
     });
+  }
+
+  /** How many messages it said it has handled. */
+  get handled(): number {
+    const report = this.#reports.get('handled');
+    return report?.kind === 'handled' ? report.count : 0;
   }
 
   order(order: Order): void {

@@ -35,16 +35,20 @@ export interface Subject {
 export interface At {
   readonly id: number;
   readonly where: string;
+  /** Handles the message whose note this is, whichever process submitted it: for a subject that chooses the process. */
+  handle(note: string): Promise<void>;
 }
 
 /** A subject, open in one process. */
 export interface Line {
-  /** Takes a place in the chat's queue, waits for the turn, handles, lets go. */
+  /** Takes a place in the chat's queue, waits for the turn, handles, lets go. Where `At.handle` does, only takes the place. */
   submit(chat: string, message: Message): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface Message {
+  /** The message as text, for `At.handle`. */
+  readonly note: string;
   /** To be called as soon as the place in the queue is sure. */
   placed(): void;
   /** What is done in the turn, under its fence where there is one. */

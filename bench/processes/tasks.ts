@@ -15,11 +15,18 @@ export interface Task {
   readonly warmMs: number;
 }
 
-export type Order = { readonly kind: 'warm' } | { readonly kind: 'go' } | { readonly kind: 'close' };
+export type Order =
+  | { readonly kind: 'warm' }
+  | { readonly kind: 'go' }
+  /** In a burst: all is handled, or no more is. */
+  | { readonly kind: 'enough' }
+  | { readonly kind: 'close' };
 
 export type Report =
   | { readonly kind: 'ready' }
   | { readonly kind: 'warm' }
+  /** In a burst, again and again: how many messages it has handled. */
+  | { readonly kind: 'handled'; readonly count: number }
   /** In a crash: the turn has come. */
   | { readonly kind: 'started'; readonly atUs: number }
   /** In a crash: it has its place behind the holder. */

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { type Turn, TurnLog, unpacked } from './TurnLog.js';
-import { violationsOf } from './violations.js';
+import { overtakenOf, violationsOf } from './violations.js';
 
-/** A turn of process `lane` that was called, placed, started and ended at these times. */
+/** A turn of process `lane`, submitted there, that was called, placed, started and ended at these times. */
 function turn(lane: number, number: number, [calledUs, placedUs, startedUs, endedUs]: number[], fence = 0): Turn {
   const times = { calledUs: calledUs!, placedUs: placedUs!, startedUs: startedUs!, endedUs: endedUs! };
-  return { chat: 0, lane, number, fence, ...times };
+  return { chat: 0, lane, from: lane, number, fence, ...times };
 }
 
 test('turns one after the other, in the order of their places, are nothing to complain of', () => {
@@ -38,6 +38,19 @@ test('a fence that does not grow, and a message handled twice, are disorder; one
 
   expect(violationsOf(sameFence, 2)).toEqual({ overlaps: 0, disorder: 1, losses: 0 });
   expect(violationsOf(twice, 2)).toEqual({ overlaps: 0, disorder: 1, losses: 1 });
+});
+
+test('where places are not known, the later of two messages of one process may not start first', () => {
+  const turns = [turn(0, 2, [0, 0, 4, 5]), turn(0, 1, [0, 0, 20, 21]), turn(1, 1, [0, 0, 30, 31])];
+
+  expect(violationsOf(turns, 3)).toEqual({ overlaps: 0, disorder: 1, losses: 0 });
+});
+
+test('a message that starts after one that was called more than 20 ms later is overtaken, in whichever processes they run', () => {
+  const turns = [turn(0, 1, [0, 0, 50_000, 50_001]), turn(1, 1, [25_000, 0, 30_000, 30_001])];
+  const close = [turn(0, 1, [0, 0, 50_000, 50_001]), turn(1, 1, [15_000, 0, 30_000, 30_001])];
+
+  expect([overtakenOf(turns), overtakenOf(close)]).toEqual([1, 0]);
 });
 
 test('a log of turns says in another process what was written into it', () => {

@@ -10,7 +10,11 @@ import type { Order, Report, Task } from './tasks.js';
 /** How long the messages that are still on their way may take, once no more are made. */
 const SETTLE_MS = 10_000;
 const LOOK_MS = 100;
+/** How often a burst is asked for how far it is. */
+const BURST_LOOK_MS = 20;
 const WARM_CHATS = 100;
+/** The share of a run that is not counted: its start, in which all make their first messages at once; where turns are held, until all are. */
+const UNCOUNTED = { closed: 0.1, paced: 0.1, crash: 0.1, held: 0.5, burst: 0 };
 const WARM_OUTSTANDING = 8;
 
 const task = JSON.parse(process.argv[2]!) as Task;
@@ -21,6 +25,7 @@ const numbers = new Uint32Array(Math.max(1, load.chats));
 const line = await open(task);
 let submitted = 0;
 let counted: Counted | undefined;
+let enough = (): void => {};
 
 process.on('message', (order: Order) => void obey(order));
 // Whoever started this is gone.
@@ -31,12 +36,13 @@ async function open({ driver, subject: name, where }: Task): Promise<Line> {
   const { backend } = (await import(`./drivers/${driver}.js`)) as { backend: Backend };
   const subject = backend.subjects.find((each) => each.name === name);
   if (subject === undefined) throw new Error(`${driver} has no subject ${name}.`);
-  return subject.open({ id, where });
+  return subject.open({ id, where, handle });
 }
 
 async function obey({ kind }: Order): Promise<void> {
   if (kind === 'warm') return warm();
   if (kind === 'go') return measure();
+  if (kind === 'enough') return enough();
   await Promise.race([line.close(), sleep(2_000)]);
   process.exit();
 }
@@ -44,7 +50,7 @@ async function obey({ kind }: Order): Promise<void> {
 /** Cold code says nothing about a bot that runs for weeks. */
 async function warm(): Promise<void> {
   const untilMs = performance.now() + warmMs;
-  const message = { placed: () => {}, handle: async () => {} };
+  const message = { note: '', placed: () => {}, handle: async () => {} };
   const one = async (): Promise<void> => {
     while (performance.now() < untilMs) await line.submit(`warm-${Math.floor(Math.random() * WARM_CHATS)}`, message);
   };
@@ -56,10 +62,12 @@ async function measure(): Promise<void> {
   const watch = new LoopWatch(load.kind === 'held' ? 25 : 2);
   const startedMs = performance.now();
   const untilMs = startedMs + runMs;
-  // Not the start, in which all make their first messages at once; where turns are held, all of them must be.
-  counted = new Counted(startedMs + runMs / (load.kind === 'held' ? 2 : 10), untilMs);
+  counted = new Counted(
+    startedMs + UNCOUNTED[load.kind] * runMs,
+    load.kind === 'burst' ? Number.POSITIVE_INFINITY : untilMs,
+  );
   const timer = setInterval(look, LOOK_MS);
-  await Promise.race([run(load, untilMs), sleep(runMs + SETTLE_MS)]);
+  await (load.kind === 'burst' ? burst(load) : Promise.race([run(load, untilMs), sleep(runMs + SETTLE_MS)]));
   clearInterval(timer);
   const count = counted.end(performance.now(), log.count);
   tell({ kind: 'done', turns: log.packed(), submitted, count, blockMs: watch.end(), errors });
@@ -70,7 +78,7 @@ function look(): void {
 }
 
 /** Resolves when all that was submitted is handled. */
-function run(load: Load, untilMs: number): Promise<unknown> {
+function run(load: Exclude<Load, { kind: 'burst' }>, untilMs: number): Promise<unknown> {
   switch (load.kind) {
     case 'closed':
       return Promise.all(Array.from({ length: load.outstanding }, () => call(load, untilMs)));
@@ -83,10 +91,20 @@ function run(load: Load, untilMs: number): Promise<unknown> {
   }
 }
 
-async function call({ chats, handlerMs }: Load & { kind: 'closed' }, untilMs: number): Promise<void> {
+async function call({ chats }: Load & { kind: 'closed' }, untilMs: number): Promise<void> {
   while (performance.now() < untilMs) {
-    await submit(Math.floor(Math.random() * chats), () => (handlerMs === 0 ? undefined : sleep(handlerMs)));
+    await submit(Math.floor(Math.random() * chats), handlerOf(load));
   }
+}
+
+/** Resolves when the parent has seen enough: some subjects give a message to the other process. */
+async function burst({ chats, perChat, processes }: Load & { kind: 'burst' }): Promise<void> {
+  const timer = setInterval(() => tell({ kind: 'handled', count: log.count }), BURST_LOOK_MS);
+  for (let number = id; number < perChat * chats; number += processes) void submit(number % chats, handlerOf(load));
+  await new Promise<void>((resolve) => {
+    enough = resolve;
+  });
+  clearInterval(timer);
 }
 
 async function pace({ chats, perSecond, processes }: Load & { kind: 'paced' }, untilMs: number): Promise<void> {
@@ -125,17 +143,32 @@ async function die(): Promise<void> {
 /** What is done in a turn; undefined when it is done at once. */
 type Handler = () => Promise<unknown> | undefined;
 
+function handlerOf(load: Load): Handler {
+  const handlerMs = 'handlerMs' in load ? load.handlerMs : 0;
+  return () => (handlerMs === 0 ? undefined : sleep(handlerMs));
+}
+
+/** Handles a message that was submitted here or in another process. */
+async function handle(note: string): Promise<void> {
+  if (note === '') return;
+  const [chat, from, number, calledUs] = JSON.parse(note) as [number, number, number, number];
+  const startedUs = nowUs();
+  await handlerOf(load)();
+  log.add({ chat, from, number, fence: 0, calledUs, placedUs: 0, startedUs, endedUs: nowUs() });
+  look();
+}
+
 async function submit(chat: number, handler: Handler, onPlaced?: () => void): Promise<void> {
   numbers[chat]! += 1;
   submitted += 1;
   const number = numbers[chat]!;
   const calledUs = nowUs();
   let placedUs = 0;
-  const handle = async (fence = 0): Promise<void> => {
+  const own = async (fence = 0): Promise<void> => {
     const startedUs = nowUs();
     const handled = handler();
     if (handled !== undefined) await handled;
-    log.add({ chat, number, fence, calledUs, placedUs, startedUs, endedUs: nowUs() });
+    log.add({ chat, from: id, number, fence, calledUs, placedUs, startedUs, endedUs: nowUs() });
     look();
   };
   const placed = (): void => {
@@ -143,7 +176,13 @@ async function submit(chat: number, handler: Handler, onPlaced?: () => void): Pr
     onPlaced?.();
   };
   try {
-    await line.submit(`chat-${chat}`, { placed, handle });
+    await line.submit(`chat-${chat}`, {
+      get note() {
+        return JSON.stringify([chat, id, number, calledUs]);
+      },
+      placed,
+      handle: own,
+    });
   } catch (error) {
     if (errors.length < 5) errors.push(String(error));
     // What fails at once must not spin.

@@ -1,9 +1,8 @@
 // The backend itself goes away and comes back: a real server that is stopped and started, under bots of two replicas.
 import { Bot, type BotOptions, signWebhook, webhook } from '@botmesh/core';
+import { bear, pause, RedisServer, until } from '@botmesh/lab';
 import { RedisCoordinator, RedisStateStore } from '@botmesh/redis';
 import { expect, test } from 'vitest';
-import { pause, TestServer, until } from '../../packages/redis/testing/lab.js';
-import { bear } from '../../packages/redis/testing/stores.js';
 
 const LEASE_MS = 2_000;
 const SECRET = 'a secret of this test';
@@ -20,7 +19,7 @@ interface Run {
 
 /** Two replicas on a server, and a platform that delivers again until a message is taken in. */
 class Scene implements AsyncDisposable {
-  readonly server: TestServer;
+  readonly server: RedisServer;
   readonly bots: Bot[] = [];
   readonly runs: Run[] = [];
   readonly ended: string[] = [];
@@ -33,12 +32,12 @@ class Scene implements AsyncDisposable {
   readonly #holders = new Map<string, Set<AbortSignal>>();
   readonly #states: RedisStateStore[] = [];
 
-  private constructor(server: TestServer) {
+  private constructor(server: RedisServer) {
     this.server = server;
   }
 
   static async open(onUnavailable: NonNullable<BotOptions['onUnavailable']>): Promise<Scene> {
-    const server = await TestServer.start({ persistence: 'aof' });
+    const server = await RedisServer.start({ persistence: 'aof' });
     await bear(server, 'botmesh', 0);
     const scene = new Scene(server);
     await scene.#launch('a', onUnavailable);

@@ -1,9 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bornServer } from '../../packages/postgres/testing/born.js';
-import { TestServer } from '../../packages/redis/testing/lab.js';
-import { bear } from '../../packages/redis/testing/stores.js';
+import { bear, bornServer, RedisServer } from '@botmesh/lab';
 
 /** How a process reaches the backend. Plain data. */
 export type Reach =
@@ -36,7 +34,7 @@ export const sqlite: Backend = {
 export const redis: Backend = {
   name: 'Redis',
   async open() {
-    const server = await TestServer.start();
+    const server = await RedisServer.start();
     // Known from the beginning: there is no former life of this server to wait out.
     await bear(server, 'botmesh', 0);
     return { reach: { kind: 'redis', url: server.url }, close: () => server[Symbol.asyncDispose]() };

@@ -1,4 +1,4 @@
-import type { ApplyAnswer, ApplyRequest, BeatAnswer, BeatRequest, Grant, JoinAnswer } from '@botmesh/core/spi';
+import type { ApplyAnswer, ApplyRequest, BeatAnswer, BeatRequest, Grant, JoinAnswer, News } from '@botmesh/core/spi';
 
 /** Time passes in ticks, one heartbeat each: a lease is 6 of them, trust 4, the longest gap of a witness 2. */
 export const TICK_MS = 2000;
@@ -131,8 +131,7 @@ export function onBeat(before: Client, answer: BeatAnswer, flight: Flight, now: 
   const places = client.places.filter((place) => place.isEnding || lost.get(place.seq) !== place.fence);
   const trustedFrom = rules.trustFromSend ? flight.sentAt : now;
   client = look({ ...client, places, trustedFrom }, now, rules);
-  for (const grant of answer.news.grants) client = onGrant(client, grant, answer.era, now, rules);
-  return client;
+  return onNews(client, answer.news, answer.era, now, rules);
 }
 
 export function onApplied(
@@ -156,7 +155,17 @@ export function onApplied(
       if (taken.fence !== 0) client = onGrant(client, { key: op.key, ...taken }, answer.era, now, rules);
     }
   }
-  for (const grant of answer.news.grants) client = onGrant(client, grant, answer.era, now, rules);
+  return onNews(client, answer.news, answer.era, now, rules);
+}
+
+function onNews(before: Client, news: News, era: number, now: number, rules: ClientRules): Client {
+  let client = before;
+  for (const grant of news.grants) client = onGrant(client, grant, era, now, rules);
+  for (const { fence, key, seq } of news.adopted) {
+    if (client.places.some((place) => place.seq === seq)) continue;
+    client = { ...client, places: [...client.places, { key, seq, fence: 0, isEnding: false }] };
+    client = onGrant(client, { key, seq, fence }, era, now, rules);
+  }
   return client;
 }
 

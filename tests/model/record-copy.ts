@@ -26,6 +26,7 @@ export function cloneRecord(record: MeshRecord): MeshRecord {
     live,
     queues,
     orphans: new Set(),
+    suspects: new Set(),
     taken: new Set(),
     done: new Map(),
     parked: new Map(),

@@ -61,12 +61,13 @@ function inLine<T>(at: number, task: () => Promise<T>): Promise<T> {
 
 describe.concurrent('switched off:', () => {
   for (const [at, { name, patches, promises, facts = [], simulation }] of MUTATIONS.entries()) {
-    test(name, async () => {
+    test(name, async ({ expect, task }) => {
       const { red, found, ms } = await inLine(at, () => runPatched(patches, promises, simulation ? SEEDS : 0, facts));
       const caught = promises.filter((promise) => red.some((each) => each.promise === promise));
       const shown = facts.filter((title) => red.some((each) => each.title === title));
       const seed = found === undefined ? '' : `, seed ${found.seed}`;
       console.log(`${name}: caught by ${[...caught, ...shown].join(', ')}${seed} in ${(ms / 1000).toFixed(1)} s`);
+      Object.assign(task.meta, { planted: { by: [...caught, ...shown].join(', '), ms } });
 
       expect(caught).toEqual([...promises]);
       expect(shown).toEqual([...facts]);

@@ -1,14 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { FakeTelegram } from '@botmesh/telegram/testing';
+import { Balancer } from '../cluster/Balancer.js';
 import type { Backend, OpenBackend } from '../cluster/backends.js';
-import { Balancer } from './Balancer.js';
 
 const REPLICA = fileURLToPath(new URL('./replica.mjs', import.meta.url));
 
 const SECRET = 'sesame';
 
-export type Framework = 'grammY' | 'Telegraf' | 'Bot';
+export type Framework = 'grammY' | 'Telegraf';
 
 /** One replica in a process of its own. */
 export class Replica {
@@ -19,9 +19,6 @@ export class Replica {
   isGone = false;
   /** Where it takes webhooks, if it does. */
   port: number | undefined;
-
-  /** How many replies it knows not to have been surely sent. */
-  unknown = 0;
 
   constructor(told: object, onElected: (replica: Replica) => void) {
     const env = { ...process.env, NODE_NO_WARNINGS: '1' };
@@ -37,11 +34,10 @@ export class Replica {
       });
     });
     this.started = new Promise((resolve, reject) => {
-      this.process.on('message', (told: { started?: true; elected?: true; unknown?: true; port?: number }) => {
+      this.process.on('message', (told: { started?: true; elected?: true; port?: number }) => {
         this.port = told.port ?? this.port;
         if (told.started) resolve();
         if (told.elected) onElected(this);
-        if (told.unknown) this.unknown += 1;
       });
       void this.gone.then((how) => reject(new Error(`A replica ended with ${how} before it had started.`)));
     });
@@ -60,8 +56,6 @@ export class Fleet implements AsyncDisposable {
   readonly replicas: Replica[] = [];
   /** The replicas that were elected to poll, in order. */
   readonly elected: Replica[] = [];
-  /** What all replicas keep to together, of a `Bot`. */
-  rates: object | undefined;
   readonly #framework: Framework;
   readonly #backend: OpenBackend;
   readonly #balancer: Balancer | undefined;
@@ -113,7 +107,6 @@ export class Fleet implements AsyncDisposable {
       leaseMs: this.leaseMs,
       apiRoot,
       token,
-      ...(this.rates === undefined ? {} : { rates: this.rates }),
       ...(this.#balancer === undefined ? {} : { secretToken: SECRET }),
     };
     const replica = new Replica(told, (elected) => this.elected.push(elected));

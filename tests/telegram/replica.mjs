@@ -1,9 +1,9 @@
-// One replica of a Telegram bot in a process of its own, in grammY, in Telegraf or as a Bot of ours. What it does is seen at the platform.
+// One replica of a Telegram bot in a process of its own, in grammY or in Telegraf. What it does is seen at the platform.
 import { createServer } from 'node:http';
 import { nodeListener } from '@botmesh/core/spi';
 import { openBackend } from './open-backend.mjs';
 
-const { framework, backend, replicaId, leaseMs, apiRoot, token, secretToken, rates } = JSON.parse(process.argv[2]);
+const { framework, backend, replicaId, leaseMs, apiRoot, token, secretToken } = JSON.parse(process.argv[2]);
 const { coordinator, store } = await openBackend(backend, { replicaId, leaseMs });
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -20,19 +20,6 @@ const options = { coordinator, log: () => {}, onError: () => {}, retryDelayMs: 5
 const receiving = secretToken === undefined ? { pollSeconds: 1 } : { webhook: { secretToken } };
 
 async function make() {
-  if (framework === 'Bot') {
-    const { Bot } = await import('@botmesh/core');
-    const { telegram } = await import('@botmesh/telegram');
-    const provider = telegram({ token, apiRoot, log: () => {}, ...receiving });
-    const paced = rates === undefined ? {} : { rates, onUnknownSend: 'resend' };
-    const bot = new Bot({ ...options, ...paced, provider, state: store });
-    bot.on('unknownSend', () => process.send?.({ unknown: true }));
-    bot.use((ctx) => {
-      ctx.state.seen ??= [];
-      return answer({ session: ctx.state, reply: (text) => ctx.reply(text) }, ctx.message.text);
-    });
-    return bot;
-  }
   if (framework === 'grammY') {
     const { Bot, session } = await import('grammy');
     const { replicate, sessionStorage } = await import('@botmesh/grammy');

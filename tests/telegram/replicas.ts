@@ -13,7 +13,7 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 export function declareReplicas(backend: Backend): void {
   describe.concurrent(`${backend.name}: three processes of a bot`, () => {
     // C-30, C-31, C-36, C-40, C-42, C-46, C-62
-    test.each<Framework>(['grammY', 'Telegraf', 'Bot'])(
+    test.each<Framework>(['grammY', 'Telegraf'])(
       'with %s, one killed, one frozen, then all replaced: each chat is answered in order, none is lost, one polls at a time',
       { timeout: 120_000 },
       async (framework) => {

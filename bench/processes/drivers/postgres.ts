@@ -25,12 +25,12 @@ async function start(): Promise<void> {
 /** A PostgreSQL that is there, or the one of BOTMESH_POSTGRES_URL. On this machine it takes its share of the same cores. */
 export const backend: Backend = {
   name: 'postgres',
-  loads: ['W1', 'W1h', 'W2', 'W2p', 'held', 'idle'],
+  loads: ['W1', 'W1h', 'W2', 'W2p', 'W3', 'W2b', 'held', 'idle'],
   subjects: [
     {
       name: 'plain ticket',
       isOurs: false,
-      loads: ['W1', 'W1h', 'W2', 'W2p', 'held', 'idle'],
+      loads: ['W1', 'W1h', 'W2', 'W2p', 'W3', 'W2b', 'held', 'idle'],
       open: (at) => PgTicket.open(at),
     },
     turns,

@@ -70,12 +70,12 @@ function freePort(): Promise<number> {
 /** Redis, or what BOTMESH_REDIS_SERVER names, on this machine: the server takes its share of the same cores. */
 export const backend: Backend = {
   name: 'redis',
-  loads: ['W1', 'W1h', 'W2', 'W2p', 'W1x4', 'W2x4', 'held', 'idle', 'crash'],
+  loads: ['W1', 'W1h', 'W2', 'W2p', 'W3', 'W2b', 'W1x4', 'W2x4', 'held', 'idle', 'crash'],
   subjects: [
     {
       name: 'plain ticket',
       isOurs: false,
-      loads: ['W1', 'W1h', 'W2', 'W2p', 'W1x4', 'W2x4', 'held', 'idle'],
+      loads: ['W1', 'W1h', 'W2', 'W2p', 'W3', 'W2b', 'W1x4', 'W2x4', 'held', 'idle'],
       open: (at) => RedisTicket.open(at),
     },
     turns,
@@ -87,6 +87,7 @@ export const backend: Backend = {
     'W2 rate': { on: 'ratio', atLeast: 1.3 },
     'W2 cpu': { on: 'ratio', atMost: 1 },
     'W2p addedP50': { on: 'ratio', atMost: 1.2 },
+    'W3 took': { on: 'ratio', atMost: 1.25 },
     'held cpuShare': { on: 'value', atMost: 1 },
     'W1 share': { on: 'value', atLeast: 45 },
     // Seven sixths of the lease of 12 s, and half a second.

@@ -81,6 +81,8 @@ describe.concurrent('the same program', () => {
       () => program.err,
     );
     expect(fake.textsTo(7)).toEqual(TALK);
+    // The button stops waiting, though the handler has not seen to that.
+    await fake.until('the button is answered', () => fake.calls.some(({ method }) => method === 'answerCallbackQuery'));
     expect(
       JSON.stringify(fake.calls.filter(({ method }) => method === 'sendMessage').map(({ payload }) => payload)),
     ).toContain('"callback_data":"large"');

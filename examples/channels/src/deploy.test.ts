@@ -154,6 +154,24 @@ test('each Redis keeps what it has, and throws nothing out', () => {
   }
 });
 
+test('the PostgreSQL of Kubernetes is where the README says, under the names that it gives', () => {
+  interface Backend {
+    readonly spec: {
+      readonly serviceName: string;
+      readonly template: { readonly spec: { readonly containers: readonly Container[] } };
+    };
+  }
+  const { spec } = manifest<Backend>('kubernetes/postgres.yaml', 'StatefulSet');
+  const service = manifest<Service & { metadata: { name: string } }>('kubernetes/postgres.yaml', 'Service');
+  const [{ env, envFrom }] = spec.template.spec.containers as [Container];
+  const set = Object.fromEntries(env.map(({ name, value }) => [name, value]));
+  const { hostname, port, username, pathname } = new URL(/DATABASE_URL=(\S+?)"/.exec(read('README.md'))![1]!);
+
+  expect([hostname, Number(port)]).toEqual([service.metadata.name, service.spec.ports[0]!.port]);
+  expect([username, pathname]).toEqual([set.POSTGRES_USER, `/${set.POSTGRES_DB}`]);
+  expect(read('README.md')).toContain(`secret generic ${envFrom[0]!.secretRef.name} --from-literal=POSTGRES_PASSWORD=`);
+});
+
 test('only names of the environment are set that the program reads, and every file can be parsed', () => {
   const program = ['settings.ts', 'main.ts'].map((file) => readFileSync(new URL(file, import.meta.url), 'utf8')).join();
   const names = read('bot.env.example').match(/^[A-Z_]+(?==)/gm) ?? [];

@@ -1,1 +1,2 @@
-export {};
+export { NatsCoordinator, type NatsCoordinatorOptions } from './NatsCoordinator.js';
+export { NatsStateStore, type NatsStateStoreOptions } from './NatsStateStore.js';

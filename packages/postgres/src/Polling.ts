@@ -1,4 +1,14 @@
-import type { ApplyAnswer, ApplyRequest, BeatAnswer, BeatRequest, Grant, News, Push } from '@botmesh/core/spi';
+import type {
+  ApplyAnswer,
+  ApplyRequest,
+  BeatAnswer,
+  BeatRequest,
+  Clock,
+  Grant,
+  News,
+  Push,
+  Timer,
+} from '@botmesh/core/spi';
 
 /** Which of these tickets are held by now, and whether something else lies there for the replica. */
 export interface Sight {
@@ -8,6 +18,7 @@ export interface Sight {
 }
 
 export interface PollingOptions {
+  readonly clock: Clock;
   readonly everyMs: number;
   readonly look: (
     epoch: number,
@@ -21,7 +32,7 @@ export class Polling {
   readonly #options: PollingOptions;
   readonly #waiting = new Map<number, string>();
   #epoch = 0;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   #isLooking = false;
 
   constructor(options: PollingOptions) {
@@ -61,28 +72,32 @@ export class Polling {
   }
 
   #watch(): void {
-    if (this.#waiting.size === 0) {
-      clearInterval(this.#timer);
+    const { clock, everyMs } = this.#options;
+    if (this.#waiting.size > 0) {
+      if (!this.#isLooking) this.#timer ??= clock.setTimer(everyMs, () => void this.#look());
+    } else if (this.#timer !== undefined) {
+      clock.clearTimer(this.#timer);
       this.#timer = undefined;
-      return;
     }
-    this.#timer ??= setInterval(() => void this.#look(), this.#options.everyMs).unref();
   }
 
   async #look(): Promise<void> {
-    if (this.#isLooking) return;
+    this.#timer = undefined;
     this.#isLooking = true;
     const epoch = this.#epoch;
     const tickets = [...this.#waiting].map(([seq, key]) => ({ seq, key }));
     // What is wrong, the next heartbeat finds out and says.
     const sight = await this.#options.look(epoch, tickets).catch(() => undefined);
     this.#isLooking = false;
-    if (sight === undefined || epoch !== this.#epoch) return;
-    for (const { fence, key, seq } of sight.grants) {
-      if (this.#waiting.delete(seq)) this.#options.tell({ kind: 'grant', epoch, era: sight.era, key, seq, fence });
-    }
-    if (sight.hasMore) this.#options.tell({ kind: 'look', epoch });
+    if (sight !== undefined && epoch === this.#epoch) this.#pass(sight, epoch);
     this.#watch();
+  }
+
+  #pass({ era, grants, hasMore }: Sight, epoch: number): void {
+    for (const { fence, key, seq } of grants) {
+      if (this.#waiting.delete(seq)) this.#options.tell({ kind: 'grant', epoch, era, key, seq, fence });
+    }
+    if (hasMore) this.#options.tell({ kind: 'look', epoch });
   }
 }
 

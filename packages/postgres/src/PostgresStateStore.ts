@@ -135,10 +135,10 @@ export class PostgresStateStore implements TransactionalStateStore {
 }
 
 function statements(schema: string) {
-  const alive = '(s.expires_at is null or s.expires_at > clock_timestamp())';
+  const alive = '(s.expires_at is null or s.expires_at > pg_catalog.clock_timestamp())';
   // Rounded up, so that not every save changes what is indexed.
   const step = `greatest($5::float8 / 20, 1000) * interval '1 ms'`;
-  const expiry = `date_bin(${step}, clock_timestamp() + $5::float8 * interval '1 ms', 'epoch') + ${step}`;
+  const expiry = `pg_catalog.date_bin(${step}, pg_catalog.clock_timestamp() + $5::float8 * interval '1 ms', 'epoch') + ${step}`;
   return {
     load: `select fence || ' ' || value from ${schema}.state s where namespace = $1 and key = $2 and ${alive}`,
     fence: `select fence from ${schema}.state where namespace = $1 and key = $2`,
@@ -150,7 +150,7 @@ function statements(schema: string) {
       where s.fence <= excluded.fence or not ${alive} returning fence`,
     delete: `delete from ${schema}.state where namespace = $1 and key = $2`,
     sweep: `delete from ${schema}.state where ctid = any (array(select ctid from ${schema}.state
-      where expires_at < clock_timestamp() limit ${SWEPT} for update skip locked))`,
+      where expires_at < pg_catalog.clock_timestamp() limit ${SWEPT} for update skip locked))`,
   };
 }
 

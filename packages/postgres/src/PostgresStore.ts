@@ -1,19 +1,21 @@
-import type {
-  ApplyAnswer,
-  ApplyRequest,
-  BeatAnswer,
-  BeatRequest,
-  Grant,
-  JoinAnswer,
-  JoinRequest,
-  LeaveRequest,
-  PaceAnswer,
-  PaceRequest,
-  Push,
-  Store,
-  StoreView,
-  Waiting,
-  WaitingRequest,
+import {
+  type ApplyAnswer,
+  type ApplyRequest,
+  type BeatAnswer,
+  type BeatRequest,
+  type Clock,
+  type Grant,
+  type JoinAnswer,
+  type JoinRequest,
+  type LeaveRequest,
+  type PaceAnswer,
+  type PaceRequest,
+  type Push,
+  type Store,
+  type StoreView,
+  systemClock,
+  type Waiting,
+  type WaitingRequest,
 } from '@botmesh/core/spi';
 import { keysIn, type Reply, readApply, readBeat, readJoin, readReply, readWaiting } from './answers.js';
 import { keysOfView, readView, viewOf } from './inspect.js';
@@ -47,6 +49,8 @@ export interface PostgresStoreOptions {
   readonly lockMs: number;
   /** How often a replica that does not listen asks, while tickets of it wait. */
   readonly pollMs: number;
+  /** By which it does. Default: the real one. */
+  readonly clock?: Clock | undefined;
 }
 
 const SYNC = { true: 'on', false: 'off', undefined: '' } as const;
@@ -64,11 +68,21 @@ export class PostgresStore implements Store {
   readonly #pushes: Pushes;
   readonly #longKeys: LongKeys;
   readonly #pollMs: number;
+  readonly #clock: Clock;
   /** Of replicas that do not listen, by instance. */
   readonly #polling = new Map<string, Polling>();
   readonly #epochs = new Map<string, number>();
 
-  constructor({ client, lockMs, namespace, pollMs, schema, shard, synchronousCommit }: PostgresStoreOptions) {
+  constructor({
+    client,
+    clock = systemClock,
+    lockMs,
+    namespace,
+    pollMs,
+    schema,
+    shard,
+    synchronousCommit,
+  }: PostgresStoreOptions) {
     this.#client = client;
     this.#schema = quoted(schema);
     this.#place = [namespace, String(shard)];
@@ -79,6 +93,7 @@ export class PostgresStore implements Store {
     this.#pushes = new Pushes(channels);
     this.#longKeys = new LongKeys((name, ...args) => this.#call(name, [...this.#place, ...args]));
     this.#pollMs = pollMs;
+    this.#clock = clock;
   }
 
   async join(request: JoinRequest): Promise<JoinAnswer> {
@@ -142,6 +157,7 @@ export class PostgresStore implements Store {
   }
 
   async close(): Promise<void> {
+    for (const polling of this.#polling.values()) polling.end();
     await this.#pushes.sent();
     await this.#client.release(this);
   }
@@ -152,7 +168,12 @@ export class PostgresStore implements Store {
   }
 
   #poll(instance: string, tell: (push: Push) => void): void {
-    const polling = new Polling({ everyMs: this.#pollMs, look: (epoch, tickets) => this.#look(epoch, tickets), tell });
+    const polling = new Polling({
+      clock: this.#clock,
+      everyMs: this.#pollMs,
+      look: (epoch, tickets) => this.#look(epoch, tickets),
+      tell,
+    });
     polling.begin(this.#epochs.get(instance) ?? 0);
     this.#polling.get(instance)?.end();
     this.#polling.set(instance, polling);

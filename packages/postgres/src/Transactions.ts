@@ -102,6 +102,8 @@ async function ofUrl(url: string, settings: DialSettings): Promise<TransactionLi
     connect_timeout: settings.connectTimeoutMs / 1000,
     idle_timeout: KEPT_MS / 1000,
     onnotice: () => {},
+    // A pooler of transactions may bring each one to another server process, which knows no name of the last.
+    prepare: false,
   };
   return ofPostgres(postgres(url, options), true);
 }

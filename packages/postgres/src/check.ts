@@ -1,9 +1,12 @@
-import { stateOf } from './clients/failures.js';
+import { bare, messageOf, stateOf } from './clients/failures.js';
 import type { Link } from './clients/link.js';
 import { ServerUnfitError } from './clients/unfit.js';
 import { quoted } from './quoting.js';
 import { sql } from './script.js';
-import { newestVersion, refuseNewer, versionIn } from './version.js';
+import { newestVersion, partsOf, refuseNewer, versionIn } from './version.js';
+
+/** In the second, the server keeps the bytes that it is sent. */
+const ENCODINGS = new Set(['UTF8', 'SQL_ASCII']);
 
 /** Older ones lack what is used, and get no security updates any more. */
 const OLDEST = 140_000;
@@ -15,14 +18,18 @@ interface Server {
   readonly isolation: string;
   readonly user: string;
   readonly fsync: string;
+  readonly pid: number;
+  readonly encoding: string;
+  readonly hasTriggers: boolean;
 }
 
 export interface Finding {
   /**
    * - `isolation`: transactions begin stricter than READ COMMITTED, which costs round trips
+   * - `prepare`: a pooler stands between, and the user's own statements are prepared by name
    * - `fsync`: a crash of the host may destroy the database
    */
-  readonly code: 'isolation' | 'fsync';
+  readonly code: 'isolation' | 'prepare' | 'fsync';
   readonly message: string;
 }
 
@@ -31,6 +38,8 @@ export interface CheckOptions {
   readonly schema: string;
   /** Whether the schema may be set up here. */
   readonly migrates: boolean;
+  /** Whether the user's own statements are prepared by name. */
+  readonly prepares: boolean;
 }
 
 export interface Checked {
@@ -44,7 +53,7 @@ export interface Checked {
  *
  * @throws ServerUnfitError that says what to change; what the server said else
  */
-export async function check(link: Link, { migrates, schema, where }: CheckOptions): Promise<Checked> {
+export async function check(link: Link, { migrates, prepares, schema, where }: CheckOptions): Promise<Checked> {
   const server = await ask(link);
   if (server.version < OLDEST) {
     throw new ServerUnfitError(
@@ -64,20 +73,64 @@ export async function check(link: Link, { migrates, schema, where }: CheckOption
       `${where} takes no writes: default_transaction_read_only is on for ${quoted(server.user)} or its database. Switch it off for this role.`,
     );
   }
+  refuseSettings(where, server);
+  const isPooled = link.peerPid !== undefined && link.peerPid !== server.pid;
+  if (isPooled) await demandTransactions(link, where);
   await bringUp(link, { migrates, schema, where }, server.user);
+  await checkParts(link, schema, where);
   await checkRights(link, schema, where, server.user);
-  return { findings: findings(where, server), isStrict: server.isolation !== 'read committed' };
+  return { findings: findings(where, server, isPooled && prepares), isStrict: server.isolation !== 'read committed' };
 }
 
 async function ask(link: Link): Promise<Server> {
-  const answer = await link.query(`select json_build_object(
-    'version', current_setting('server_version_num')::int, 'isStandby', pg_is_in_recovery(),
-    'isReadOnly', current_setting('transaction_read_only')::bool, 'isolation', current_setting('transaction_isolation'),
-    'user', current_user, 'fsync', current_setting('fsync'))`);
+  const answer = await link.query(`select pg_catalog.json_build_object(
+    'version', ${setting('server_version_num')}::pg_catalog.int4, 'isStandby', pg_catalog.pg_is_in_recovery(),
+    'isReadOnly', ${setting('transaction_read_only')}::pg_catalog.bool, 'isolation', ${setting('transaction_isolation')},
+    'user', current_user, 'fsync', ${setting('fsync')}, 'pid', pg_catalog.pg_backend_pid(),
+    'encoding', ${setting('server_encoding')}, 'hasTriggers', ${setting('session_replication_role')} = 'origin')`);
   return JSON.parse(answer ?? '{}') as Server;
 }
 
-async function bringUp(link: Link, { migrates, schema, where }: CheckOptions, user: string): Promise<void> {
+/** Some poolers give out a connection for one statement only. */
+async function demandTransactions(link: Link, where: string): Promise<void> {
+  try {
+    await link.query('begin');
+    await link.query('commit');
+  } catch (cause) {
+    // By postgres nothing is heard but that the connection has ended.
+    if (!/statement pooling/.test(messageOf(cause)) && stateOf(cause) !== undefined) throw cause;
+    throw new ServerUnfitError(
+      'pooler',
+      `The pooler before ${where} ends a connection that begins a transaction: it gives one out for each statement. Set pool_mode to transaction.`,
+      { cause: bare(cause) },
+    );
+  }
+}
+
+function setting(name: string): string {
+  return `pg_catalog.current_setting('${name}')`;
+}
+
+/** What would do harm later, and only now and then. */
+function refuseSettings(where: string, { encoding, hasTriggers, user }: Server): void {
+  if (!ENCODINGS.has(encoding)) {
+    throw new ServerUnfitError(
+      'setting',
+      `The database at ${where} has the encoding ${encoding}, which has no place for most characters of chats. Create one with encoding 'UTF8'.`,
+    );
+  }
+  if (hasTriggers) return;
+  throw new ServerUnfitError(
+    'setting',
+    `On ${where} session_replication_role of ${quoted(user)} is not 'origin': no trigger runs, and nothing would hold a transaction of a handler against its turn. Reset it for this role.`,
+  );
+}
+
+async function bringUp(
+  link: Link,
+  { migrates, schema, where }: Omit<CheckOptions, 'prepares'>,
+  user: string,
+): Promise<void> {
   const found = await versionIn(link, schema);
   refuseNewer(where, schema, found);
   const wanted = newestVersion(schema);
@@ -96,16 +149,40 @@ async function bringUp(link: Link, { migrates, schema, where }: CheckOptions, us
   }
 }
 
+/** What is missing, though it was set up, would be told of by the first step that needs it. */
+async function checkParts(link: Link, schema: string, where: string): Promise<void> {
+  const { functions, tables } = partsOf();
+  const missing = await link.query(
+    `select pg_catalog.string_agg(name, ', ') from (
+       select name from pg_catalog.unnest($2::pg_catalog.text[]) name where not exists (
+         select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+         where n.nspname = $1 and c.relname = name)
+       union all
+       select name || '()' from pg_catalog.unnest($3::pg_catalog.text[]) name where not exists (
+         select from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+         where n.nspname = $1 and p.proname = name)) missing`,
+    [schema, `{${tables.join(',')}}`, `{${functions.join(',')}}`],
+  );
+  if (missing === null) return;
+  throw new ServerUnfitError(
+    'schema',
+    `In the schema ${quoted(schema)} on ${where} there is no longer: ${missing}. Put it back, or drop the schema and start with a new one, which knows nothing of what was accepted.`,
+  );
+}
+
 /** A right that is missing would be told of by the first message only. */
 async function checkRights(link: Link, schema: string, where: string, user: string): Promise<void> {
   const missing = await link.query(
-    `select string_agg(what, ', ') from (
-       select c.relname as what from pg_class c join pg_namespace n on n.oid = c.relnamespace
-       where n.nspname = $1 and c.relkind = 'r' and c.relname <> 'migrations' and not (has_table_privilege(c.oid, 'select')
-         and has_table_privilege(c.oid, 'insert') and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))
+    `select pg_catalog.string_agg(what, ', ') from (
+       select c.relname as what from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+       where n.nspname = $1 and c.relkind = 'r' and c.relname <> 'migrations' and not (pg_catalog.has_table_privilege(c.oid, 'select')
+         and pg_catalog.has_table_privilege(c.oid, 'insert') and pg_catalog.has_table_privilege(c.oid, 'update') and pg_catalog.has_table_privilege(c.oid, 'delete'))
        union all
-       select p.proname || '()' from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-       where n.nspname = $1 and not has_function_privilege(p.oid, 'execute')) missing`,
+       select 'row security on ' || c.relname from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+       where n.nspname = $1 and c.relkind = 'r' and pg_catalog.row_security_active(c.oid)
+       union all
+       select p.proname || '()' from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+       where n.nspname = $1 and not pg_catalog.has_function_privilege(p.oid, 'execute')) missing`,
     [schema],
   );
   if (missing === null) return;
@@ -115,12 +192,18 @@ async function checkRights(link: Link, schema: string, where: string, user: stri
   );
 }
 
-function findings(where: string, { fsync, isolation, user }: Server): Finding[] {
+function findings(where: string, { fsync, isolation, user }: Server, preparesByPooler: boolean): Finding[] {
   const found: Finding[] = [];
   if (isolation !== 'read committed') {
     found.push({
       code: 'isolation',
       message: `On ${where} transactions of ${quoted(user)} begin as ${isolation}: each step takes three round trips instead of one. Set default_transaction_isolation of this role to 'read committed'.`,
+    });
+  }
+  if (preparesByPooler) {
+    found.push({
+      code: 'prepare',
+      message: `A pooler stands before ${where}, and the instance of postgres that was passed prepares statements by name: those of handlers in ctx.transaction() fail there, unless the pooler keeps track of them (PgBouncer 1.21 and later, max_prepared_statements). Pass an instance with prepare: false.`,
     });
   }
   if (fsync === 'off') {

@@ -1,8 +1,7 @@
 import { checkHistory } from '@botmesh/core/testing';
 import { expect, test } from 'vitest';
-import { type Fleet, nowMs } from '../testing/Fleet.js';
-import { pause, TestProxy, TestServer, until } from '../testing/lab.js';
-import { expectSound, LIMITS, place, RECOVERY_MS, started } from '../testing/sound.js';
+import { type Fleet, nowMs, pause, TestProxy, TestServer, until, urlBy } from '../testing/lab.js';
+import { expectSound, LIMITS, places, RECOVERY_MS, started } from '../testing/sound.js';
 
 /** A primary with a standby, the ways of the replicas to them, and what runs between the two. */
 async function pair(primary: TestServer): Promise<{ clients: TestProxy; replication: TestProxy; standby: TestServer }> {
@@ -19,13 +18,14 @@ function turn(clients: TestProxy, fleet: Fleet, to: TestServer, keptUntil: numbe
 }
 
 test.concurrent('a standby that is promoted without the last moments tells who lost what', LIMITS, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using primary = await TestServer.start();
   const { clients, replication, standby } = await pair(primary);
   await using _clients = clients;
   await using _replication = replication;
   await using _standby = standby;
-  await using fleet = await started(clients.url);
+  // On one chat some wait at any time.
+  await using fleet = await started(urlBy(clients), { keys: 1 });
 
   await primary.ask('create table marks (late boolean)');
   const there = async () => (await standby.ask("select to_regclass('marks') is not null"))[0]?.[0] === true;
@@ -33,7 +33,9 @@ test.concurrent('a standby that is promoted without the last moments tells who l
   replication.set('cut');
   // What it has not got yet: what no disk has yet, a second at most.
   const keptUntil = nowMs() - 1000;
-  await pause(700);
+  const before = fleet.grants;
+  // Whoever waits then has taken its place since.
+  await until('each lane had two turns', () => fleet.grants > before + 12);
   await primary.ask('insert into marks values (true)');
   await primary.kill();
   replication.reset();
@@ -48,13 +50,13 @@ test.concurrent(
   'a standby that is promoted beside a frozen primary, which wakes again, keeps every promise',
   LIMITS,
   async () => {
-    using _place = await place();
+    using _place = await places.take();
     await using primary = await TestServer.start();
     const { clients, replication, standby } = await pair(primary);
     await using _clients = clients;
     await using _replication = replication;
     await using _standby = standby;
-    await using fleet = await started(clients.url);
+    await using fleet = await started(urlBy(clients));
 
     const frozenAt = nowMs();
     await primary.freeze();
@@ -70,14 +72,14 @@ test.concurrent(
   'two primaries at once, each reached by one replica, make two holders, and are found out',
   LIMITS,
   async () => {
-    using _place = await place();
+    using _place = await places.take();
     await using primary = await TestServer.start();
     const { clients, replication, standby } = await pair(primary);
     await using _clients = clients;
     await using _replication = replication;
     await using _standby = standby;
     await using fleet = await started(primary.url(), { keys: 1 });
-    await fleet.start({ by: 'pool', url: clients.url });
+    await fleet.start({ by: 'pool', url: urlBy(clients) });
 
     await standby.promote();
     turn(clients, fleet, standby, nowMs() - 1000);
@@ -88,7 +90,7 @@ test.concurrent(
 );
 
 test.concurrent('a synchronous standby has all that steps waited for', LIMITS, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using primary = await TestServer.start();
   const { clients, replication, standby } = await pair(primary);
   await using _clients = clients;
@@ -96,7 +98,7 @@ test.concurrent('a synchronous standby has all that steps waited for', LIMITS, a
   await using _standby = standby;
   await primary.ask("alter system set synchronous_standby_names = '*'");
   await primary.ask('select pg_reload_conf()');
-  await using fleet = await started(clients.url, { synchronousCommit: true });
+  await using fleet = await started(urlBy(clients), { coordinator: { synchronousCommit: true } });
 
   await pause(500);
   await primary.kill();

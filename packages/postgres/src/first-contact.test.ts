@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { urlClients } from '../testing/clients.js';
-import { postgresFolder } from '../testing/lab/programs.js';
-import { TestProxy, TestServer, until } from '../testing/lab.js';
+import { psql, TestProxy, TestServer, until, urlBy } from '../testing/lab.js';
 import type { PostgresClient } from './clients/client.js';
 import { type ClientOptions, makeClient } from './clients/make-client.js';
 import { migrate, sql } from './index.js';
@@ -47,6 +47,17 @@ async function refused(way: (typeof urlClients)[number], options: Partial<Client
   return error as Error;
 }
 
+/** As the operator, in one database. */
+async function run(database: string, text: string): Promise<void> {
+  const one = new Client({ connectionString: server.url(database) });
+  await one.connect();
+  try {
+    await one.query(text);
+  } finally {
+    await one.end();
+  }
+}
+
 let databases = 0;
 
 async function freshDatabase(): Promise<string> {
@@ -81,7 +92,7 @@ describe.each(urlClients)('$name', (way) => {
     await using proxy = await TestProxy.start(server.port);
     proxy.set('cut');
 
-    expect(await refused(way, { url: proxy.url, connectTimeoutMs: 500 })).toMatchObject({ code: 'unavailable' });
+    expect(await refused(way, { url: urlBy(proxy), connectTimeoutMs: 500 })).toMatchObject({ code: 'unavailable' });
 
     proxy.set('open');
     await until('nothing is open', () => proxy.connections === 0);
@@ -179,6 +190,77 @@ describe.each(urlClients)('$name', (way) => {
     expect(error).toMatchObject({ code: 'config', reason: 'rights', message: expect.stringMatching(/state.*role/) });
   });
 
+  test('row security, under which rows seem not to be there, is told of', async () => {
+    await freshDatabase();
+    const name = `fresh_${databases}`;
+    await migrate({ url: server.url(name), role: 'bot' });
+    await run(name, 'alter table botmesh.chat enable row level security');
+
+    const error = await refused(way, { url: server.url(name, 'bot') });
+
+    expect(error).toMatchObject({ code: 'config', reason: 'rights', message: /row security on chat/ });
+    await client(way, { url: server.url(name) }).open();
+  });
+
+  test('tables and functions that somebody removed are named', async () => {
+    const url = await freshDatabase();
+    await migrate({ url });
+    await run(`fresh_${databases}`, 'drop table botmesh.done; drop function botmesh.step_beat');
+
+    const error = await refused(way, { url });
+
+    expect(error).toMatchObject({ code: 'config', reason: 'schema', message: /no longer: done, step_beat\(\)/ });
+  });
+
+  test('a database that has no place for most characters is refused', async () => {
+    const name = `latin_${way.library.name}`;
+    await server.ask(`create database ${name} encoding 'LATIN1' template template0 lc_collate 'C' lc_ctype 'C'`);
+
+    const error = await refused(way, { url: server.url(name) });
+
+    expect(error).toMatchObject({ code: 'config', reason: 'setting', message: /LATIN1.*UTF8/ });
+  });
+
+  test('a role for which no triggers run is refused', async () => {
+    const url = await freshDatabase();
+    await server.ask(`alter role postgres in database fresh_${databases} set session_replication_role = 'replica'`);
+
+    expect(await refused(way, { url })).toMatchObject({ reason: 'setting', message: /session_replication_role/ });
+  });
+
+  test('a statement_timeout that nothing can meet is told of', async () => {
+    const url = await freshDatabase();
+    await migrate({ url });
+    await server.ask(`alter role postgres in database fresh_${databases} set statement_timeout = 1`);
+
+    const slow = client(way, { url });
+    const error: unknown = await slow
+      .open()
+      .then(() => slow.call('select pg_catalog.pg_sleep(1)', []))
+      .catch((reason: unknown) => reason);
+
+    expect(error).toMatchObject({ code: 'unavailable', message: /57014.*took too long/ });
+  });
+
+  test('functions of others that come first in the search_path are not called', async () => {
+    const url = await freshDatabase();
+    const names = ['hashtext(text)', 'to_regclass(text)', 'current_setting(text)', 'clock_timestamp()'];
+    const fail = "language plpgsql as $$ begin raise exception 'called'; end $$";
+    await run(
+      `fresh_${databases}`,
+      `create schema evil; ${names.map((one) => `create function evil.${one} returns text ${fail};`).join(' ')}
+      create function evil.pg_notify(text, text) returns void ${fail}`,
+    );
+    const odd = client(way, { url: `${url}?options=${encodeURIComponent('-c search_path=evil,pg_catalog')}` });
+
+    await odd.open();
+    await odd.listen(
+      'news',
+      () => {},
+      () => {},
+    );
+  });
+
   test('a wrong search_path, and any other, makes no difference', async () => {
     const url = await freshDatabase();
     await client(way, { url }).open();
@@ -258,10 +340,10 @@ test('what sql() prints sets up all there is for psql, twice the same, and lets 
   const script = join(server.folder, 'script.sql');
   const { writeFileSync } = await import('node:fs');
   writeFileSync(script, sql({ role: 'bot' }));
-  const psql = [server.url(name), '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', script];
+  const args = [server.url(name), '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', script];
 
-  execFileSync(join(postgresFolder(), 'psql'), psql, { stdio: 'pipe' });
-  execFileSync(join(postgresFolder(), 'psql'), psql, { stdio: 'pipe' });
+  execFileSync(psql(), args, { stdio: 'pipe' });
+  execFileSync(psql(), args, { stdio: 'pipe' });
 
   expect(readFileSync(script, 'utf8')).not.toContain('undefined');
   await client(urlClients[0]!, { url: server.url(name, 'bot'), migrate: false }).open();

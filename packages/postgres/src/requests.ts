@@ -4,7 +4,7 @@ import { shortOf, toWire } from './text.js';
 
 export type Args = (string | null)[];
 
-const RELEASES = { done: 'd', return: 'b', pass: 'p', withdraw: 'w' } as const;
+const RELEASES = { done: 'd', return: 'b', lost: 'l', pass: 'p', withdraw: 'w' } as const;
 
 export function joinArgs(request: JoinRequest): Args {
   const { adopts, config, firstEpoch, instance, replicaId, seen } = request;
@@ -92,7 +92,7 @@ export function applyArgs({ batch, epoch, instance, ops }: ApplyRequest): Args {
 /** Letters of operations that need no row of the slow way. */
 const SINGLES = new Set('rtamdbpw');
 /** Letters of operations that need no texts. */
-const PLAIN = new Set('rtdbpw');
+const PLAIN = new Set('rtdblpw');
 const NO_TEXTS: Args = [null, null, null, null, null, null];
 
 function textArgs(ops: readonly Op[]): Args {

@@ -22,6 +22,8 @@ export function sql(options: SqlOptions = {}): string {
   const parts = [
     '-- @botmesh/postgres: brings its schema up to date, in one transaction.',
     'begin isolation level read committed;',
+    // Whatever the role has there: nothing but this may stand for what is not named in full.
+    'set local search_path = pg_catalog, pg_temp;',
     "set local lock_timeout = '60s';",
     'set local statement_timeout = 0;',
     'set local client_min_messages = warning;',

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { nowMs } from '../testing/Fleet.js';
-import { isLong, MovingClock, pause, TestServer, whyNoMovingClock } from '../testing/lab.js';
-import { expectSound, LEASE_MS, LIMITS, place, RECOVERY_MS, started } from '../testing/sound.js';
+import { isLong, MovingClock, nowMs, pause, TestServer, whyNoMovingClock } from '../testing/lab.js';
+import { expectSound, LEASE_MS, LIMITS, places, RECOVERY_MS, started } from '../testing/sound.js';
 
 /** Each of them ends a server out of order, and lets it come back with the data that was on its disk. */
 const CRASHES = {
@@ -27,7 +26,7 @@ async function eraOf(server: TestServer): Promise<unknown> {
 }
 
 test.concurrent('a server that is restarted in order loses nothing, and goes on in its era', LIMITS, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using server = await TestServer.start();
   await using fleet = await started(server.url());
   const era = await eraOf(server);
@@ -47,9 +46,9 @@ test.concurrent('a server that is restarted in order loses nothing, and goes on 
 const NO_WRITERS = ['bgwriter_lru_maxpages = 0', 'autovacuum = off', 'checkpoint_timeout = 1h', 'wal_buffers = 32MB'];
 
 test.concurrent('a server that crashes loses nothing where each step waits for its disk', LIMITS, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using server = await TestServer.start({ config: NO_WRITERS });
-  await using fleet = await started(server.url(), { synchronousCommit: true });
+  await using fleet = await started(server.url(), { coordinator: { synchronousCommit: true } });
 
   for (const crash of Object.values(CRASHES)) {
     const era = await eraOf(server);
@@ -64,7 +63,7 @@ test.concurrent('a server that crashes loses nothing where each step waits for i
 });
 
 test.concurrent('a server that crashes and loses its last moments tells who lost what', LIMITS, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using server = await TestServer.start({ config: NO_WRITERS });
   await using fleet = await started(server.url());
   await server.ask('create table marks (crash text)');
@@ -84,7 +83,7 @@ test.concurrent('a server that crashes and loses its last moments tells who lost
 });
 
 test.concurrent('a server that is frozen beyond the lease, and wakes again, loses nothing', LIMITS, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using server = await TestServer.start();
   await using fleet = await started(server.url());
 
@@ -104,7 +103,7 @@ if (noClock !== undefined) console.warn(`Steps of a server's clock are not teste
 test
   .skipIf(noClock !== undefined)
   .concurrent('steps of the clock of a server kill nobody, and fences rise', LIMITS, async () => {
-    using _place = await place();
+    using _place = await places.take();
     using clock = new MovingClock();
     await using server = await TestServer.start({ environment: clock.environment });
     await using fleet = await started(server.url());

@@ -18,6 +18,25 @@ export function newestVersion(schema: string): number {
   return stepsOf(schema).at(-1)?.version ?? 0;
 }
 
+/** The names of the tables and functions that all steps together leave. */
+export function partsOf(): { readonly tables: readonly string[]; readonly functions: readonly string[] } {
+  const text = stepsOf('botmesh')
+    .map(({ sql }) => sql)
+    .join('\n');
+  const named = (what: string): string[] => {
+    const all = text.matchAll(
+      new RegExp(`^(create|drop)(?: or replace| unlogged)* ${what} (?:if exists )?"[^.]*"\\.(\\w+)`, 'gm'),
+    );
+    const names = new Set<string>();
+    for (const [, act, name] of all) {
+      if (act === 'create') names.add(name!);
+      else names.delete(name!);
+    }
+    return [...names];
+  };
+  return { tables: named('table'), functions: named('function') };
+}
+
 /** The version of a schema; 0 where there is none. */
 export async function versionIn(link: Link, schema: string): Promise<number> {
   try {

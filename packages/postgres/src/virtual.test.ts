@@ -1,15 +1,18 @@
 import { botConformance, coordinatorConformance, inboxConformance, mailroomConformance } from '@botmesh/core/testing';
 import { afterAll, describe, test } from 'vitest';
-import { openServer, ToldSchema } from '../testing/told.js';
+import { ToldSchema } from '../testing/told.js';
 import { virtualSubject } from '../testing/virtual-mesh.js';
+import { openWay, waysToRun } from '../testing/ways.js';
 
-describe('every suite on PostgreSQL, in virtual time', async () => {
-  const server = await openServer();
-  const schema = await ToldSchema.open(server.url);
-  const subject = virtualSubject(schema, server.url);
+describe.each(waysToRun())('every suite on PostgreSQL, in virtual time, by $name', async (way) => {
+  const { client, close, instance, options, url } = await openWay(way);
+  const schema = await ToldSchema.open(url, { ...options, library: client.library });
+  const user = instance();
+  const subject = virtualSubject(schema, user.place);
   afterAll(async () => {
     await schema[Symbol.asyncDispose]();
-    await server.close();
+    await user.close();
+    await close();
   });
 
   const suite: readonly { title: string; skip?: string; run: () => Promise<void> }[] = [

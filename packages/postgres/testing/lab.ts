@@ -1,10 +1,29 @@
-// For the tests of this package: servers of their own, with every way to fail.
-export { MovingClock, whyNoMovingClock } from './lab/moving-clock.js';
-export { pgBouncer } from './lab/programs.js';
-export { TestPooler } from './lab/TestPooler.js';
-export { TestProxy, type Way } from './lab/TestProxy.js';
-export { TestServer, type TestServerOptions } from './lab/TestServer.js';
-export { pause, until } from './lab/until.js';
+// What the tests of this package need of the lab. Its servers are those of PostgreSQL here.
+import type { TestProxy } from '@botmesh/lab';
 
-/** Whether to run all that there is, and not only what every change pays for. */
-export const isLong = process.env.BOTMESH_LONG !== undefined;
+export {
+  Fleet,
+  type FleetOptions,
+  giveAway,
+  isLong,
+  MovingClock,
+  nowMs,
+  type Outcome,
+  Places,
+  type PostgresConnect as Connect,
+  PostgresServer as TestServer,
+  type PostgresServerOptions as TestServerOptions,
+  pause,
+  pgBouncer,
+  postgresFolder,
+  psql,
+  type Replica,
+  TestPooler,
+  TestProxy,
+  until,
+  whyNoMovingClock,
+} from '@botmesh/lab';
+
+export function urlBy(proxy: TestProxy): string {
+  return `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
+}

@@ -1,7 +1,6 @@
 // For the tests with real faults: how long what may take, and what must be true at the end.
 import { expect } from 'vitest';
-import { type Connect, Fleet, type FleetOptions, type Outcome } from './Fleet.js';
-import { isLong } from './lab.js';
+import { type Connect, Fleet, type FleetOptions, isLong, type Outcome, Places } from './lab.js';
 
 /** Long enough for processes that share two cores with others. */
 export const LEASE_MS = 3000;
@@ -12,7 +11,7 @@ export const LIMITS = { timeout: isLong ? 3_600_000 : 300_000 };
 
 /** One replica by each library, and the mesh at work. */
 export async function started(url: string, options: Partial<FleetOptions> = {}): Promise<Fleet> {
-  const fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS, ...options });
+  const fleet = new Fleet({ backend: 'postgres', seed: SEED, leaseMs: LEASE_MS, ...options });
   const ways: Connect[] = [
     { by: 'pool', url },
     { by: 'instance', url },
@@ -31,20 +30,5 @@ export async function expectSound(fleet: Fleet): Promise<Outcome> {
   return outcome;
 }
 
-/** As many fleets at once as two cores can run in time. */
-const MOST_FLEETS = 3;
-let fleets = 0;
-const waiting: (() => void)[] = [];
-
-/** Waits for a free place among the fleets of this file. */
-export async function place(): Promise<Disposable> {
-  if (fleets === MOST_FLEETS) await new Promise<void>((resolve) => waiting.push(resolve));
-  else fleets += 1;
-  return {
-    [Symbol.dispose]: () => {
-      const next = waiting.shift();
-      if (next === undefined) fleets -= 1;
-      else next();
-    },
-  };
-}
+/** As many fleets of one file at once as two cores can run in time. */
+export const places = new Places(3);

@@ -2,8 +2,9 @@
 // schema of their own is another than the one that is shipped.
 import { randomUUID } from 'node:crypto';
 import type { StoreLab } from '@botmesh/core/testing';
-import type { PostgresClient, WakeUp } from '../src/clients/client.js';
-import { makeClient } from '../src/clients/make-client.js';
+import type { PostgresClient } from '../src/clients/client.js';
+import type { Library } from '../src/clients/libraries.js';
+import { type ClientOptions, makeClient } from '../src/clients/make-client.js';
 import { PostgresStore } from '../src/PostgresStore.js';
 import { quoted } from '../src/quoting.js';
 import { SharedClient } from '../src/SharedClient.js';
@@ -37,9 +38,17 @@ export class ToldSchema implements AsyncDisposable {
     this.client = client;
   }
 
-  static async open(url: string, { few, ...options }: { wakeUp?: WakeUp; few?: number } = {}): Promise<ToldSchema> {
+  static async open(
+    url: string,
+    {
+      few,
+      library,
+      ...options
+    }: Pick<ClientOptions, 'wakeUp' | 'listenUrl'> & { few?: number; library?: Library } = {},
+  ): Promise<ToldSchema> {
     const name = `told_${randomUUID().slice(0, 8)}`;
-    const client = makeClient({ url, schema: name, timeoutMs: 10_000, connectTimeoutMs: 10_000, ...options });
+    const times = { timeoutMs: 10_000, connectTimeoutMs: 10_000 };
+    const client = makeClient({ url, schema: name, ...times, ...options }, library);
     await client.open();
     await client.call(
       `create or replace function ${quoted(name)}.now_us() returns bigint language sql volatile as
@@ -55,8 +64,8 @@ export class ToldSchema implements AsyncDisposable {
     return new ToldSchema(name, client);
   }
 
-  /** The client, with time standing still where it was told; nobody else closes it. */
-  at(nowMs: () => number): SharedClient {
+  /** The client, with time standing still where it was told; nobody else closes it. `during` sees every call. */
+  at(nowMs: () => number, during: <T>(call: Promise<T>) => Promise<T> = (call) => call): SharedClient {
     const { client } = this;
     const beginning = `select ${quoted(this.name)}.`;
     return new SharedClient({
@@ -67,7 +76,7 @@ export class ToldSchema implements AsyncDisposable {
       listen: (...args) => client.listen(...args),
       call: (text, values) => {
         const told = ` from (select pg_catalog.set_config('botmesh.now_ms', '${nowMs()}', true) offset 0) told`;
-        return client.call(text.startsWith(beginning) ? text + told : text, values);
+        return during(client.call(text.startsWith(beginning) ? text + told : text, values));
       },
     });
   }
@@ -125,8 +134,9 @@ export class ToldSchema implements AsyncDisposable {
     };
   }
 
-  /** When all notifications that were sent so far were heard. */
+  /** When all notifications that were sent so far were heard; at once where nobody listens. */
   async heard(): Promise<void> {
+    if (this.client.wakeUp === 'poll') return;
     this.#marking ??= this.client.listen(
       this.#channel,
       (mark) => {

@@ -2,9 +2,12 @@
 // answer or a push is on its way. Nothing depends on how fast the machine is.
 import { randomUUID } from 'node:crypto';
 import { type BotSubject, storeMesh, VirtualClock } from '@botmesh/core/testing';
+import type { Place } from '../src/clients/place.js';
 import { PostgresStateStore } from '../src/PostgresStateStore.js';
 import { PostgresStore } from '../src/PostgresStore.js';
 import { START_MS, type ToldSchema } from './told.js';
+
+const POLL_MS = 250;
 
 /** `target`, with `clock` standing still until what each call set off is over. */
 function holding<T extends object>(target: T, clock: VirtualClock, over: () => Promise<void>): T {
@@ -31,9 +34,11 @@ function holding<T extends object>(target: T, clock: VirtualClock, over: () => P
 }
 
 /** Meshes in one schema, each in a namespace of its own, one at a time. */
-export function virtualSubject(schema: ToldSchema, url: string): BotSubject {
+export function virtualSubject(schema: ToldSchema, place: Required<Pick<Place, 'client'>>): BotSubject {
   let clock = new VirtualClock();
+  const isPolling = schema.client.wakeUp === 'poll';
   return {
+    ...(isPolling && { lacks: { 26: 'who polls is sent no pushes' } }),
     name: 'postgres in virtual time',
     faults: ['stepClock', 'wipe', 'restart', 'rollback'],
     async open({ shards = 1, leaseMs = 12_000 } = {}) {
@@ -42,15 +47,21 @@ export function virtualSubject(schema: ToldSchema, url: string): BotSubject {
       const namespace = randomUUID();
       for (let shard = 0; shard < shards; shard++) await schema.bear(namespace, shard);
       let steppedMs = 0;
-      const client = schema.at(() => START_MS + steppedMs + Math.round(time.monotonicMs()));
       const still = async <T>(act: () => Promise<T>): Promise<T> => {
         const release = time.hold();
         return act().finally(release);
       };
+      // Whoever polls asks between the steps as well.
+      const client = schema.at(
+        () => START_MS + steppedMs + Math.round(time.monotonicMs()),
+        (call) => still(() => call),
+      );
       return storeMesh({
         clock: time,
         leaseMs,
         shards,
+        // Who waits for nothing hears of the rest with its next heartbeat.
+        ...(isPolling && { slackMs: leaseMs / 6 + 2 * POLL_MS }),
         createStore: (shard) => {
           const store = new PostgresStore({
             client,
@@ -59,7 +70,8 @@ export function virtualSubject(schema: ToldSchema, url: string): BotSubject {
             shard,
             synchronousCommit: false,
             lockMs: 5_000,
-            pollMs: 250,
+            pollMs: POLL_MS,
+            clock: time,
           });
           return holding(store, time, async () => {
             await store.sent();
@@ -90,7 +102,7 @@ export function virtualSubject(schema: ToldSchema, url: string): BotSubject {
       });
     },
     async openState() {
-      const state = new PostgresStateStore({ url, schema: schema.name, namespace: randomUUID() });
+      const state = new PostgresStateStore({ ...place, schema: schema.name, namespace: randomUUID() });
       return { store: holding(state, clock, async () => {}), close: () => state.close() };
     },
   };

@@ -7,8 +7,7 @@ import {
   storeMesh,
 } from '@botmesh/core/testing';
 import { describe, test } from 'vitest';
-import { TestServer, whyNoMovingClock } from '../testing/lab.js';
-import { bear } from '../testing/stores.js';
+import { bear, TestServer, whyNoMovingClock } from '../testing/lab.js';
 import type { Connection } from './clients/connection.js';
 import { openConnection } from './clients/open-connection.js';
 import { RedisStore } from './RedisStore.js';

@@ -1,7 +1,6 @@
 import type { BeatAnswer, Grant, Op, Taken } from '@botmesh/core/spi';
 import { expect, test } from 'vitest';
-import { TestServer, until } from '../testing/lab.js';
-import { bear } from '../testing/stores.js';
+import { bear, TestServer, until } from '../testing/lab.js';
 import { openConnection } from './clients/open-connection.js';
 import { RedisCoordinator } from './index.js';
 import { tagOf } from './namespace.js';

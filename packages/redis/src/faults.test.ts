@@ -1,9 +1,12 @@
 import { checkHistory } from '@botmesh/core/testing';
 import { describe, expect, test } from 'vitest';
-import { Fleet, nowMs, type Replica } from '../testing/Fleet.js';
 import {
+  Fleet,
   isLong,
+  nowMs,
+  Places,
   pause,
+  type Replica,
   SENTINEL_GROUP,
   SentinelSet,
   ServerCluster,
@@ -29,30 +32,15 @@ async function expectSound(fleet: Fleet): Promise<void> {
 }
 
 /** As many fleets at once as two cores can run in time. */
-const MOST_FLEETS = 2;
-let fleets = 0;
-const waiting: (() => void)[] = [];
-
-/** Waits for a free place among the fleets. */
-async function place(): Promise<Disposable> {
-  if (fleets === MOST_FLEETS) await new Promise<void>((resolve) => waiting.push(resolve));
-  else fleets += 1;
-  return {
-    [Symbol.dispose]: () => {
-      const next = waiting.shift();
-      if (next === undefined) fleets -= 1;
-      else next();
-    },
-  };
-}
+const places = new Places(2);
 
 describe.concurrent.each(programs)('on $name', (program) => {
   const limits = { timeout: isLong ? 3_600_000 : 300_000 };
 
   test('replicas that are killed, frozen, cut off and slowed keep every promise', limits, async () => {
-    using _place = await place();
+    using _place = await places.take();
     await using server = await TestServer.start({ program, persistence: 'aof' });
-    await using fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS });
+    await using fleet = new Fleet({ backend: 'redis', seed: SEED, leaseMs: LEASE_MS });
     const proxies = new Map<Replica, TestProxy>();
     const join = async (): Promise<void> => {
       const proxy = await TestProxy.start(server.port);
@@ -70,7 +58,7 @@ describe.concurrent.each(programs)('on $name', (program) => {
   });
 
   test('a server that is killed, and keeps its data, loses nothing', limits, async () => {
-    using _place = await place();
+    using _place = await places.take();
     await using server = await TestServer.start({ program, persistence: 'aof' });
     await using fleet = await started(server.port, 2);
 
@@ -84,7 +72,7 @@ describe.concurrent.each(programs)('on $name', (program) => {
   });
 
   test('a server that loses its data, wholly or in part, never makes two holders', limits, async () => {
-    using _place = await place();
+    using _place = await places.take();
     await using server = await TestServer.start({ program, persistence: 'aof' });
     await using fleet = await started(server.port, 2);
 
@@ -108,7 +96,7 @@ describe.concurrent.each(programs)('on $name', (program) => {
     limits,
     async () => {
       await using set = await SentinelSet.start({ program });
-      await using fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS });
+      await using fleet = new Fleet({ backend: 'redis', seed: SEED, leaseMs: LEASE_MS });
       const connect = { sentinels: set.sentinels, group: SENTINEL_GROUP };
       await Promise.all([fleet.start(connect), fleet.start(connect)]);
       await fleet.isAlive(RECOVERY_MS);
@@ -127,9 +115,9 @@ describe.concurrent.each(programs)('on $name', (program) => {
 
   // C-74
   test('a failover in a Cluster keeps every promise in every shard', limits, async () => {
-    using _place = await place();
+    using _place = await places.take();
     await using cluster = await ServerCluster.start({ program });
-    await using fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS, shards: 3 });
+    await using fleet = new Fleet({ backend: 'redis', seed: SEED, leaseMs: LEASE_MS, shards: 3 });
     const connect = { ports: cluster.ports };
     await Promise.all([fleet.start(connect), fleet.start(connect)]);
     await fleet.isAlive(RECOVERY_MS);
@@ -147,9 +135,9 @@ describe.concurrent.each(programs)('on $name', (program) => {
 });
 
 test.concurrent('a replica that believes in what it has lost is found out', { timeout: 300_000 }, async () => {
-  using _place = await place();
+  using _place = await places.take();
   await using server = await TestServer.start();
-  await using fleet = new Fleet({ seed: SEED, leaseMs: 1500, keys: 1, forgets: true });
+  await using fleet = new Fleet({ backend: 'redis', seed: SEED, leaseMs: 1500, keys: 1, forgets: true });
   const connect = { library: 'ioredis', port: server.port } as const;
   await Promise.all([fleet.start(connect), fleet.start(connect)]);
   let holder: Replica | undefined;
@@ -169,7 +157,7 @@ test.concurrent('a replica that believes in what it has lost is found out', { ti
 });
 
 async function started(port: number, replicas: number): Promise<Fleet> {
-  const fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS });
+  const fleet = new Fleet({ backend: 'redis', seed: SEED, leaseMs: LEASE_MS });
   const libraries = ['ioredis', 'redis'] as const;
   await Promise.all(libraries.slice(0, replicas).map((library) => fleet.start({ library, port })));
   await fleet.isAlive(RECOVERY_MS);

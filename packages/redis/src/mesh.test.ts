@@ -1,8 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { Adoption, BeatRequest, Op } from '@botmesh/core/spi';
 import { afterEach, describe, expect, test } from 'vitest';
-import { ServerCluster, TestServer, type TestServerOptions, until } from '../testing/lab.js';
-import { bear } from '../testing/stores.js';
+import { bear, ServerCluster, TestServer, type TestServerOptions, until } from '../testing/lab.js';
 import { openConnection } from './clients/open-connection.js';
 import { RedisCoordinator, type RedisCoordinatorOptions } from './index.js';
 import { RedisStore } from './RedisStore.js';

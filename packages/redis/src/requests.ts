@@ -4,7 +4,7 @@ import { toWire } from './text.js';
 
 export type Args = (string | number)[];
 
-const RELEASES = { done: 'd', return: 'b', pass: 'p', withdraw: 'w' } as const;
+const RELEASES = { done: 'd', return: 'b', lost: 'l', pass: 'p', withdraw: 'w' } as const;
 
 export function joinArgs(request: JoinRequest): Args {
   const { adopts, config, firstEpoch, instance, replicaId, seen } = request;

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Fleet, nowMs } from '../testing/Fleet.js';
-import { isLong, type Program, pause, SplitSet, serverPrograms, whyNoHosts } from '../testing/lab.js';
+import { Fleet, isLong, nowMs, type Program, pause, SplitSet, serverPrograms, whyNoHosts } from '../testing/lab.js';
 
 const LEASE_MS = 3000;
 const DOWN_AFTER_MS = 3000;
@@ -28,7 +27,7 @@ describe.skipIf(reason !== undefined).each(serverPrograms())('a split of Sentine
 
 async function rulesBrokenBy(program: Program, config: readonly string[]): Promise<string[]> {
   await using set = await SplitSet.start({ program, downAfterMs: DOWN_AFTER_MS, config });
-  await using fleet = new Fleet({ seed: SEED, leaseMs: LEASE_MS, keys: 2 });
+  await using fleet = new Fleet({ backend: 'redis', seed: SEED, leaseMs: LEASE_MS, keys: 2 });
   const connect = { sentinels: set.sentinels, group: SplitSet.group };
   await Promise.all([4, 5].map((host) => fleet.start(connect, set.hosts.on(host))));
   await fleet.isAlive(60_000);

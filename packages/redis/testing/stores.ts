@@ -1,22 +1,12 @@
 // For the tests of this package: stores on a server whose time and identity are told instead of asked.
 import { createHash, randomUUID } from 'node:crypto';
 import type { StoreLab } from '@botmesh/core/testing';
+import { BIRTH } from '@botmesh/lab';
 import type { Connection, Script } from '../src/clients/connection.js';
 import { tagOf } from '../src/namespace.js';
 import { RedisStore } from '../src/RedisStore.js';
 import { SharedConnection } from '../src/SharedConnection.js';
 import { keysOf } from '../src/script/scripts.js';
-import type { TestServer } from './lab.js';
-
-/** Sets a mesh up on a server that is called `ARGV[1]`. */
-export const BIRTH = `
-local run = ARGV[1] or string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
-return redis.call('HSET', KEYS[1], '#', struct.pack('>ddddd', 0, 0, 0, 0, 0) .. run)`;
-
-/** Makes a mesh that knows its server from the beginning, as the reference does: nothing has to be waited out. */
-export async function bear(server: TestServer, namespace: string, shard: number): Promise<void> {
-  await server.ask('EVAL', BIRTH, '1', keysOf(tagOf(namespace, shard))[0]!);
-}
 
 /** When virtual time begins: whenever will do. */
 export const START_MS = 1_750_000_000_000;

@@ -2,13 +2,14 @@
 // answer or a push is on its way. Nothing depends on how fast the machine is.
 import { randomUUID } from 'node:crypto';
 import { type BotSubject, storeMesh, VirtualClock } from '@botmesh/core/testing';
+import { BIRTH } from '@botmesh/lab';
 import type { Connection } from '../src/clients/connection.js';
 import { tagOf } from '../src/namespace.js';
 import { RedisStateStore } from '../src/RedisStateStore.js';
 import { RedisStore } from '../src/RedisStore.js';
 import { SharedConnection } from '../src/SharedConnection.js';
 import { keysOf } from '../src/script/scripts.js';
-import { BIRTH, START_MS, type Told, telling } from './stores.js';
+import { START_MS, type Told, telling } from './stores.js';
 
 const REPEAT_MS = 50;
 

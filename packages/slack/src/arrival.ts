@@ -33,6 +33,9 @@ export function nameOf(body: Body): string {
   return names.map(text).find((name) => name !== undefined) ?? 'unknown';
 }
 
+/** Subtypes of what somebody wrote, and not of what became of it: with a file, from a thread to its channel, by `/me`, by a bot. */
+const WRITTEN = ['file_share', 'thread_broadcast', 'me_message', 'bot_message'];
+
 /**
  * The same in every delivery: of a message its channel and time, as its wrapper may be another one; of other events
  * Slack's id, of what a user does his trigger. A message that mentions the bot comes as two events: `mentions` says whether
@@ -44,7 +47,9 @@ export function idOf(body: Body, mentions: 'two' | 'one'): string {
   const ts = text(event.event_ts) ?? text(event.ts);
   if (isTalk(event) && text(channel) !== undefined && ts !== undefined) {
     const own = mentions === 'two' ? [type] : [];
-    return ['message', ...own, text(subtype) ?? '', text(channel), ts].join(':');
+    // A mention has none of these subtypes, though its message does: they are one.
+    const what = WRITTEN.includes(text(subtype) ?? '') ? '' : text(subtype);
+    return ['message', ...own, what ?? '', text(channel), ts].join(':');
   }
   if (body.event !== undefined) return text(body.event_id) ?? `event:${hash(body.event)}`;
   const trigger = text(body.trigger_id);
@@ -96,7 +101,9 @@ function placeOf(body: Body): Place {
   const thread =
     text(event.thread_ts) ?? text(message.thread_ts) ?? text(assistant.thread_ts) ?? text(container.thread_ts);
   const own = isTalk(event) ? text(event.ts) : undefined;
-  const root = text(message.ts) ?? text(item.ts) ?? text(container.message_ts) ?? own;
+  // What only one person sees begins no thread.
+  const held = container.is_ephemeral === true ? undefined : text(container.message_ts);
+  const root = text(message.ts) ?? text(item.ts) ?? held ?? own;
   const type = text(event.channel_type);
   const isDirect = type === 'im' || type === 'mpim' || channel?.startsWith('D') === true;
   return { channel, thread, root, isDirect };
@@ -124,5 +131,12 @@ export function text(value: unknown): string | undefined {
 }
 
 function hash(value: unknown): string {
-  return createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 32);
+  let whole: string;
+  try {
+    whole = JSON.stringify(value);
+  } catch {
+    // Nested so deep that nobody can take it in: it needs no name.
+    return randomUUID();
+  }
+  return createHash('sha256').update(whole).digest('hex').slice(0, 32);
 }

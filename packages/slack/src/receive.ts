@@ -56,9 +56,19 @@ function isPassing(error: unknown): boolean {
 /** The body of a call, or what is wrong with it. An interaction is JSON in one field, and a command is a form. */
 function bodyIn(bytes: Uint8Array, type: string): Body | string {
   if (!type.startsWith('application/x-www-form-urlencoded')) return known(readJson(bytes));
-  const form = new URLSearchParams(Buffer.from(bytes).toString());
+  const written = textIn(bytes);
+  if (written === undefined) return 'the body is no form in UTF-8';
+  const form = new URLSearchParams(written);
   const payload = form.get('payload');
   return known(payload === null ? Object.fromEntries(form) : readJson(Buffer.from(payload)));
+}
+
+function textIn(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Slack delivers nothing that has none of these. */

@@ -1,4 +1,5 @@
-import { DeliveryError, type Provider, type Reply } from '@botmesh/core/spi';
+import type { Provider, Reply } from '@botmesh/core/spi';
+import { SlackError } from './errors.js';
 import type { Call } from './web-api.js';
 
 /** A button under a text. */
@@ -20,9 +21,7 @@ export interface SlackReply extends Reply {
 export function sender(call: Call): Provider['send'] {
   return async (chat, reply, { signal }) => {
     if (chat.startsWith('team:')) {
-      throw new DeliveryError(
-        'slack: this chat has no channel to reply into. Post with the Web API, where you want it.',
-      );
+      throw new SlackError('no channel', 'this chat has no channel to reply into. Post by call(), where you want it.');
     }
     const { buttons, ...rest } = reply as SlackReply;
     // Slack takes a person for a channel: it is the talk of the app with him.

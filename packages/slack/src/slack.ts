@@ -5,6 +5,21 @@ import { sender } from './send.js';
 import { socketMode } from './socket-mode.js';
 import { client } from './web-api.js';
 
+/** The provider, and what can be done at Slack besides replying. */
+export interface Slack extends Provider {
+  /**
+   * Any method of the Web API, at once: not paced, not on record and not repeated, as replies are. Resolves with what Slack
+   * answered.
+   *
+   * @throws SlackError when Slack refused it, RateLimitedError when it was too much, DeliveryUnknownError when there was no answer
+   */
+  call(
+    method: string,
+    args?: Readonly<Record<string, unknown>>,
+    options?: { signal?: AbortSignal },
+  ): Promise<Readonly<Record<string, unknown>>>;
+}
+
 export interface SlackOptions {
   /** The bot's token, `xoxb-…`. */
   token: string;
@@ -45,13 +60,18 @@ const NAMES: { readonly [Name in keyof Required<SlackOptions>]: true } = {
  *
  * @throws ConfigError naming the option that cannot work
  */
-export function slack(options: SlackOptions): Provider {
+export function slack(options: SlackOptions): Slack {
   const { token, appToken, secrets, path, maxBytes, apiUrl, answer: hook, log } = settle(options);
-  const send = sender(client(token, apiUrl));
+  const api = client(token, apiUrl);
+  const call: Slack['call'] = (method, args = {}, { signal = new AbortController().signal } = {}) =>
+    api(method, args, signal);
+  // Slack limits a channel, not each of its threads.
+  const placeOf = (chat: string): string => (chat.startsWith('user:') ? chat : (chat.split(':')[0] ?? chat));
+  const sending = { name: 'slack', send: sender(api), call, placeOf };
   if (appToken !== undefined) {
-    return { name: 'slack', ...socketMode({ call: client(appToken, apiUrl), hook, log }), send };
+    return { ...sending, ...socketMode({ call: client(appToken, apiUrl), hook, log }) };
   }
-  return { name: 'slack', start() {}, stop() {}, webhook: receiver({ secrets, path, maxBytes, hook }), send };
+  return { ...sending, start() {}, stop() {}, webhook: receiver({ secrets, path, maxBytes, hook }) };
 }
 
 function settle(options: SlackOptions) {

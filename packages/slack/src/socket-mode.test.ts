@@ -13,9 +13,14 @@ const TOKENS = { token: 'xoxb-planted', appToken: 'xapp-planted' };
 class TestLead implements Lead {
   readonly #ending = new AbortController();
   readonly signal = this.#ending.signal;
+  readonly givenUp: unknown[] = [];
 
   lose(): void {
     this.#ending.abort(new LeaseLostError('expired'));
+  }
+
+  giveUp(error: unknown): void {
+    this.givenUp.push(error);
   }
 
   assertHeld(): void {
@@ -115,6 +120,54 @@ describe.concurrent('Socket Mode', () => {
       expect(logged.join()).toContain('internal_error');
       expect(logged.join()).not.toMatch(/planted|ws:/);
     }));
+
+  test('gives the leadership up when Slack takes the app token no more, and asks no more', () =>
+    scene(async ({ fake, lead }) => {
+      const opens = (): number => fake.calls.filter(({ method }) => method === 'apps.connections.open').length;
+      fake.refuse('apps.connections.open', 'token_revoked', 5);
+      fake.cutSockets();
+      await until(() => lead.givenUp.length === 1);
+      await sleep(1_300);
+
+      expect(lead.givenUp[0]).toMatchObject({ code: 'delivery', reason: 'token_revoked' });
+      expect(opens()).toBe(2);
+    }));
+
+  test('says that Socket Mode was switched off, and tries again all the same', () =>
+    scene(async ({ fake, logged }) => {
+      fake.disconnect('link_disabled');
+      await until(() => fake.sockets.opened === 2);
+
+      expect(logged.join()).toContain('switched off');
+    }));
+
+  test('what was acknowledged too late, on a socket that was gone, comes again on the next one, by the same id', async () => {
+    const ids: (string | undefined)[] = [];
+    let end: () => void = () => {};
+    const intake: Intake = async ({ id }) => {
+      ids.push(id);
+      if (ids.length > 1) return 'duplicate';
+      await new Promise<void>((resolve) => {
+        end = resolve;
+      });
+      return 'accepted';
+    };
+    await scene(
+      async ({ fake }) => {
+        const { delivered } = fake.say({ channel: 'D1', text: 'once' });
+        await until(() => ids.length === 1);
+        fake.cutSockets();
+        await until(() => fake.sockets.opened === 2);
+        end();
+
+        expect(await delivered).toMatchObject({ isAcknowledged: true });
+        expect(new Set(ids).size).toBe(1);
+        expect(ids.length).toBeGreaterThan(1);
+      },
+      {},
+      { intake, ackMs: 3_000 },
+    );
+  });
 
   test('closes its connection when the leadership is lost, and never connects again', () =>
     scene(async ({ fake, lead, logged }) => {

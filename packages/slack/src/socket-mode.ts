@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DeliveryError, type Intake, type Lead, LifecycleError, type Provider } from '@botmesh/core/spi';
+import { type Intake, type Lead, LifecycleError, type Provider } from '@botmesh/core/spi';
 import { type Answer, take } from './answer.js';
 import { type Body, of, text } from './arrival.js';
 import { Connection, type Frame, webSocket } from './Connection.js';
+import { isTokenRefused, SlackError } from './errors.js';
 import type { Call } from './web-api.js';
 
 const FIRST_DELAY_MS = 1_000;
@@ -97,6 +98,12 @@ class Line {
       return this.#stopping.signal.aborted ? undefined : await this.#connect();
     } catch (error) {
       if (this.#stopping.signal.aborted) return undefined;
+      // Another replica may have the next one already.
+      if (isTokenRefused(error) && this.#lead?.giveUp !== undefined) {
+        this.#stopping.abort();
+        this.#lead.giveUp(error);
+        return undefined;
+      }
       const what = error instanceof Error ? error.message : 'the connection was closed';
       this.#setup.log(`botmesh: Slack: the socket could not be opened again (${what}). It is tried again.`);
       return undefined;
@@ -112,7 +119,7 @@ class Line {
     this.#assertLeads();
     // The address is a ticket: an error of the socket would name it.
     if (typeof url !== 'string' || !/^wss?:/.test(url) || !URL.canParse(url)) {
-      throw new DeliveryError('slack: apps.connections.open gave no address of a WebSocket.');
+      throw new SlackError('no error', 'apps.connections.open gave no address of a WebSocket');
     }
     const opened: Connection = new Connection(Make, url, QUIET_MS, (frame) => this.#hear(opened, frame));
     const greeted = opened.greeted();
@@ -132,6 +139,9 @@ class Line {
   #hear(connection: Connection, frame: Frame): void {
     if (this.#stopping.signal.aborted) return;
     if (frame.type === 'disconnect') {
+      if (frame.reason === 'link_disabled') {
+        this.#setup.log('botmesh: Slack: Socket Mode was switched off for this app. It is tried again all the same.');
+      }
       // The next connection comes when this one is gone.
       void this.#close(connection);
       return;

@@ -1,6 +1,10 @@
-import { DeliveryError, DeliveryUnknownError, RateLimitedError } from '@botmesh/core/spi';
+import { DeliveryUnknownError, RateLimitedError } from '@botmesh/core/spi';
+import { SlackError } from './errors.js';
 
 const LONGEST_MS = 30_000;
+const UNREACHABLE_PAUSE_MS = 2_000;
+/** Where Slack limits and does not say for how long. */
+const LIMITED_MS = 1_000;
 
 /** Slack's own words for errors after which something may have been done. */
 const UNSURE = ['fatal_error', 'internal_error'];
@@ -13,7 +17,7 @@ export type Call = (method: string, args: object, signal: AbortSignal) => Promis
  * Calls the Web API with one token. Names the method and Slack's word for what is wrong; never the token nor the arguments.
  *
  * @throws RateLimitedError, for the channel alone: Slack counts by channel
- * @throws DeliveryError when Slack refused it
+ * @throws SlackError when Slack refused it, or could not be reached
  * @throws DeliveryUnknownError when Slack did not answer
  */
 export function client(token: string, apiUrl: string): Call {
@@ -32,17 +36,20 @@ export function client(token: string, apiUrl: string): Call {
       // What stands before Slack may answer with a page.
       found = asFields(await response.text());
     } catch (cause) {
-      if (isUnreached(cause)) throw new DeliveryError('slack: the Web API cannot be reached', { cause });
+      if (isUnreached(cause)) {
+        const retryAfterMs = UNREACHABLE_PAUSE_MS;
+        throw new SlackError('unreachable', 'the Web API cannot be reached', { cause, retryAfterMs });
+      }
       throw new DeliveryUnknownError(`slack: ${method} got no answer, and may have been done`, { cause });
     }
     if (found.ok === true) return found;
-    const retryAfterMs = Number(response.headers.get('retry-after') ?? Number.NaN) * 1000;
-    if (response.status === 429 && retryAfterMs >= 0) throw new RateLimitedError(retryAfterMs, { scope: 'chat' });
+    const askedMs = Number(response.headers.get('retry-after') ?? Number.NaN) * 1000;
+    if (response.status === 429) throw new RateLimitedError(askedMs >= 0 ? askedMs : LIMITED_MS, { scope: 'chat' });
     const error = typeof found.error === 'string' ? found.error : 'no error';
     if (response.status >= 500 || UNSURE.includes(error)) {
       throw new DeliveryUnknownError(`slack: ${method} answered ${response.status}, ${error}, and may have been done`);
     }
-    throw new DeliveryError(`slack: ${method} answered ${response.status}, ${error}`);
+    throw new SlackError(error, `${method} answered ${response.status}, ${error}`);
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Grant, Ledger, MeshConfig } from '@botmesh/core/spi';
 import { Entries, Queues } from './entries.js';
-import { Done, Orphans, Taken } from './ids.js';
+import { Done, Orphans, Suspects, Taken } from './ids.js';
 import { Paces } from './paces.js';
 import { Parked } from './parked.js';
 import { Replicas } from './replicas.js';
@@ -22,6 +22,7 @@ export class SqliteLedger implements Ledger {
   readonly live: Replicas;
   readonly queues: Queues;
   readonly orphans: Orphans;
+  readonly suspects: Suspects;
   readonly taken: Taken;
   readonly done: Done;
   readonly parked: Parked;
@@ -44,6 +45,7 @@ export class SqliteLedger implements Ledger {
     this.queues = new Queues(this.#entries);
     this.live = new Replicas(sql, this.#entries, process);
     this.orphans = new Orphans(sql);
+    this.suspects = new Suspects(sql);
     this.taken = new Taken(sql);
     this.done = new Done(sql);
     this.parked = new Parked(sql);

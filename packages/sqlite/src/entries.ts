@@ -4,7 +4,8 @@ import { LongTexts } from './long.js';
 import type { Sql } from './sql.js';
 import { fromColumn, fromTextOrNull, textOrNull, toColumn } from './text.js';
 
-const COLUMNS = 'key, seq, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt, error';
+const COLUMNS =
+  'key, seq, owner, fence, era, batch, offered, id, body, max_attempts, dedupe_ms, attempt, error, suspect';
 
 /** A row with a longer body would not fit into a page with others. */
 const LONGEST_IN_ROW = 200;
@@ -37,6 +38,7 @@ interface Mutable {
   readonly offered: boolean;
   readonly attempt: number | undefined;
   readonly error: string | null | undefined;
+  readonly suspect: boolean | undefined;
 }
 
 interface Loaded {
@@ -195,27 +197,36 @@ export class Entries {
 
   #insert(entry: LedgerEntry): void {
     const { seq, key, owner, fence, era, batch, offered, message } = entry;
-    const { id, body, maxAttempts, dedupeMs, attempt, error } = message ?? NO_MESSAGE;
+    const { id, body, maxAttempts, dedupeMs, attempt, error, suspect } = message ?? NO_MESSAGE;
     const isBodyApart = body !== null && body.length > LONGEST_IN_ROW;
     if (isBodyApart) this.#long.set(seq, body);
     this.#sql.run(
-      `INSERT INTO entry (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO entry (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[toColumn(key), seq, owner, fence, era, batch, offered ? 1 : 0],
       ...[textOrNull(id), textOrNull(isBodyApart ? null : body), maxAttempts, dedupeMs, attempt, textOrNull(error)],
+      suspect ? 1 : 0,
     );
   }
 
   #update(entry: LedgerEntry): void {
     const { key, seq, owner, fence, era, batch, offered, message } = entry;
     this.#sql.run(
-      'UPDATE entry SET owner = ?, fence = ?, era = ?, batch = ?, offered = ?, attempt = ?, error = ? WHERE key = ? AND seq = ?',
+      'UPDATE entry SET owner = ?, fence = ?, era = ?, batch = ?, offered = ?, attempt = ?, error = ?, suspect = ? WHERE key = ? AND seq = ?',
       ...[owner, fence, era, batch, offered ? 1 : 0, message?.attempt ?? null, textOrNull(message?.error ?? null)],
-      ...[toColumn(key), seq],
+      ...[message?.suspect ? 1 : 0, toColumn(key), seq],
     );
   }
 }
 
-const NO_MESSAGE = { id: null, body: null, maxAttempts: null, dedupeMs: null, attempt: null, error: null };
+const NO_MESSAGE = {
+  id: null,
+  body: null,
+  maxAttempts: null,
+  dedupeMs: null,
+  attempt: null,
+  error: null,
+  suspect: false,
+};
 
 function entryOf(row: Row, long: LongTexts): LedgerEntry {
   return {
@@ -236,6 +247,7 @@ class SqliteMessage implements LedgerMessage {
   readonly dedupeMs: number;
   attempt: number;
   error: string | null;
+  suspect: boolean;
   readonly #seq: number;
   /** Null when it is kept apart. */
   readonly #body: string | null;
@@ -247,6 +259,7 @@ class SqliteMessage implements LedgerMessage {
     this.dedupeMs = row.dedupe_ms as number;
     this.attempt = row.attempt as number;
     this.error = fromTextOrNull(row.error);
+    this.suspect = row.suspect === 1;
     this.#seq = row.seq as number;
     this.#body = row.body as string | null;
     this.#long = long;
@@ -259,7 +272,16 @@ class SqliteMessage implements LedgerMessage {
 }
 
 function mutable({ owner, fence, era, batch, offered, message }: LedgerEntry): Mutable {
-  return { owner, fence, era, batch, offered, attempt: message?.attempt, error: message?.error };
+  return {
+    owner,
+    fence,
+    era,
+    batch,
+    offered,
+    attempt: message?.attempt,
+    error: message?.error,
+    suspect: message?.suspect,
+  };
 }
 
 function isChanged({ owner, fence, era, batch, offered, message }: LedgerEntry, before: Mutable): boolean {
@@ -270,7 +292,8 @@ function isChanged({ owner, fence, era, batch, offered, message }: LedgerEntry, 
     batch !== before.batch ||
     offered !== before.offered ||
     message?.attempt !== before.attempt ||
-    message?.error !== before.error
+    message?.error !== before.error ||
+    message?.suspect !== before.suspect
   );
 }
 

@@ -32,6 +32,36 @@ export class Orphans implements Iterable<string> {
   }
 }
 
+/** Keys whose head is a suspect message that waits for a replica which has none, longest first. */
+export class Suspects implements Iterable<string> {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  add(key: string): this {
+    this.#sql.run('INSERT OR IGNORE INTO suspect (key) VALUES (?)', toColumn(key));
+    return this;
+  }
+
+  delete(key: string): boolean {
+    this.#sql.run('DELETE FROM suspect WHERE key = ?', toColumn(key));
+    return true;
+  }
+
+  /** One is read for each that is asked for: as a rule that is the first. */
+  *[Symbol.iterator](): Generator<string, undefined> {
+    let last = 0;
+    for (;;) {
+      const row = this.#sql.get('SELECT number, key FROM suspect WHERE number > ? ORDER BY number LIMIT 1', last);
+      if (row === undefined) return;
+      last = row.number as number;
+      yield fromColumn(row.key as string);
+    }
+  }
+}
+
 /** Ids of messages that wait, run or are parked. */
 export class Taken {
   readonly #sql: Sql;

@@ -3,10 +3,10 @@ import type { Row } from './driver.js';
 import { type Entries, Tickets } from './entries.js';
 import { LongTexts } from './long.js';
 import type { Sql } from './sql.js';
-import { fromColumn, toColumn } from './text.js';
+import { fromColumn, fromTextOrNull, textOrNull, toColumn } from './text.js';
 
 const COLUMNS =
-  'epoch, replica_id, instance, first_epoch, is_proven, beat, beat_number, since, replaced, adopts, batch, notes';
+  'epoch, replica_id, instance, first_epoch, is_proven, beat, beat_number, since, replaced, adopts, batch, notes, trial';
 
 /** Each heartbeat writes the row: a few pages do not matter. */
 const LONGEST_IN_ROW = 4096;
@@ -78,11 +78,24 @@ export class Replicas {
   }
 
   #insert(row: LedgerRow): void {
-    const { epoch, replicaId, instance, firstEpoch, isProven, beat, beatNumber, since, replaced, adopts, batch } = row;
+    const {
+      epoch,
+      replicaId,
+      instance,
+      firstEpoch,
+      isProven,
+      beat,
+      beatNumber,
+      since,
+      replaced,
+      adopts,
+      batch,
+      trial,
+    } = row;
     this.#sql.run(
-      `INSERT INTO replica (${COLUMNS}, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO replica (${COLUMNS}, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[epoch, toColumn(replicaId), instance, firstEpoch, isProven ? 1 : 0, beat, beatNumber, since],
-      ...[replaced ? 1 : 0, adopts ? 1 : 0, batch, JSON.stringify(row.notes), this.#process],
+      ...[replaced ? 1 : 0, adopts ? 1 : 0, batch, JSON.stringify(row.notes), textOrNull(trial), this.#process],
     );
   }
 }
@@ -103,6 +116,7 @@ class SqliteRow implements LedgerRow {
   adopts: boolean;
   batch: number;
   notes: readonly Note[];
+  trial: string | null;
   readonly #sql: Sql;
   readonly #before: string;
   readonly #notesBefore: readonly Note[];
@@ -126,6 +140,7 @@ class SqliteRow implements LedgerRow {
     this.batch = row.batch as number;
     this.notes = row.notes === '[]' ? NONE : (JSON.parse(row.notes as string) as Note[]);
     this.#notesBefore = this.notes;
+    this.trial = fromTextOrNull(row.trial);
     this.tickets = new Tickets(entries, this.epoch);
     this.#isReplyApart = row.is_reply_apart === 1;
     this.#sql = sql;
@@ -155,7 +170,7 @@ class SqliteRow implements LedgerRow {
     }
     if (this.#mutable() === this.#before) return;
     sql.run(
-      'UPDATE replica SET is_proven = ?, beat = ?, beat_number = ?, since = ?, replaced = ?, adopts = ? WHERE epoch = ?',
+      'UPDATE replica SET is_proven = ?, beat = ?, beat_number = ?, since = ?, replaced = ?, adopts = ?, trial = ? WHERE epoch = ?',
       ...[
         this.isProven ? 1 : 0,
         this.beat,
@@ -163,6 +178,7 @@ class SqliteRow implements LedgerRow {
         this.since,
         this.replaced ? 1 : 0,
         this.adopts ? 1 : 0,
+        textOrNull(this.trial),
         this.epoch,
       ],
     );
@@ -177,6 +193,6 @@ class SqliteRow implements LedgerRow {
   }
 
   #mutable(): string {
-    return `${this.isProven} ${this.beat} ${this.beatNumber} ${this.since} ${this.replaced} ${this.adopts}`;
+    return `${this.isProven} ${this.beat} ${this.beatNumber} ${this.since} ${this.replaced} ${this.adopts} ${this.trial}`;
   }
 }

@@ -21,16 +21,17 @@ const TABLES = `
     epoch INTEGER PRIMARY KEY, replica_id TEXT NOT NULL, instance TEXT NOT NULL, first_epoch INTEGER NOT NULL,
     is_proven INTEGER NOT NULL, beat REAL NOT NULL, beat_number INTEGER NOT NULL, since REAL NOT NULL,
     replaced INTEGER NOT NULL, adopts INTEGER NOT NULL, batch INTEGER NOT NULL, reply TEXT, notes TEXT NOT NULL,
-    process TEXT NOT NULL
+    process TEXT NOT NULL, trial TEXT
   );
   CREATE TABLE entry (
     key TEXT NOT NULL, seq INTEGER NOT NULL, owner INTEGER NOT NULL, fence INTEGER NOT NULL, era INTEGER NOT NULL,
     batch INTEGER NOT NULL, offered INTEGER NOT NULL, id TEXT, body TEXT, max_attempts INTEGER, dedupe_ms REAL,
-    attempt INTEGER, error TEXT, PRIMARY KEY (key, seq)
+    attempt INTEGER, error TEXT, suspect INTEGER NOT NULL, PRIMARY KEY (key, seq)
   ) WITHOUT ROWID;
   CREATE INDEX entry_owner ON entry (owner, seq);
   CREATE TABLE long (stamp INTEGER PRIMARY KEY, text TEXT NOT NULL);
   CREATE TABLE orphan (key TEXT PRIMARY KEY) WITHOUT ROWID;
+  CREATE TABLE suspect (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
   CREATE TABLE taken (name TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE done (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, until REAL NOT NULL);
   CREATE TABLE parked (
@@ -42,7 +43,7 @@ const TABLES = `
 `;
 
 /** Their names, as SQLite lists them. */
-const NAMES = 'done entry long mesh orphan pace parked replica state taken';
+const NAMES = 'done entry long mesh orphan pace parked replica state suspect taken';
 
 /**
  * Makes the tables if the file is new.

@@ -1,3 +1,4 @@
+export type { Answer } from './answer.js';
 export { type ChatPlace, chatName } from './chat-name.js';
 export type { Downloaded, DownloadOptions } from './download.js';
 export { type Reason, TelegramError } from './errors.js';

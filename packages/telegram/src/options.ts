@@ -1,4 +1,5 @@
 import { ConfigError, type Conflict, checkOptionNames } from '@botmesh/core/spi';
+import type { Answer } from './answer.js';
 import type { Sent } from './send.js';
 
 export interface TelegramOptions {
@@ -15,6 +16,8 @@ export interface TelegramOptions {
    * answer with a notice, by a reply with `answer`.
    */
   answerCallbacks?: boolean;
+  /** Says what a checkout, a shipping, an inline or a callback query is answered at once. See `Answer`. Default: nothing. */
+  answer?: Answer;
   /** How long the Bot API may take before a reply counts as unknown, in milliseconds. Default 20,000. */
   timeoutMs?: number;
   /** Hears the number of each message that was sent, on the replica that sent it: to edit or remove it later. */
@@ -23,7 +26,7 @@ export interface TelegramOptions {
   onConflict?: (conflict: Conflict) => void;
   /** A Bot API server of your own. Default `https://api.telegram.org`. */
   apiRoot?: string;
-  /** Where trouble with polls, and an `onSent` that throws, is told. Default `console.warn`. */
+  /** Where trouble with polls and answers, and an `onSent` that throws, is told. Default `console.warn`. */
   log?: (line: string) => void;
 }
 
@@ -33,6 +36,7 @@ const NAMES: { readonly [Name in keyof Required<TelegramOptions>]: true } = {
   allowedUpdates: true,
   pollSeconds: true,
   answerCallbacks: true,
+  answer: true,
   timeoutMs: true,
   onSent: true,
   onConflict: true,
@@ -49,6 +53,9 @@ export function checkOptions(options: TelegramOptions): void {
   }
   if (!(typeof pollSeconds === 'number' && pollSeconds >= 0 && pollSeconds <= 50)) {
     throw new ConfigError('telegram(): pollSeconds must be a number from 0 to 50.');
+  }
+  if (options.answer !== undefined && typeof options.answer !== 'function') {
+    throw new ConfigError('telegram(): answer is no function.');
   }
   if (!(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31)) {
     throw new ConfigError('telegram(): timeoutMs must be a number of milliseconds above 0.');

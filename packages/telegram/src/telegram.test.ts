@@ -251,6 +251,98 @@ describe('what goes', () => {
     expect(fake.textsTo(1)).toEqual(['pressed yes']);
   });
 
+  test('a checkout, an inline query and a button are answered at once, though the chat is busy; one of which nothing is said is not', async () => {
+    const fake = await FakeTelegram.start();
+    closing.push(() => fake.stop());
+    const log: string[] = [];
+    const provider = telegram({
+      token: fake.token,
+      apiRoot: fake.apiRoot,
+      log: (line) => log.push(line),
+      answer: ({ kind, text }) => {
+        if (text === 'fails') throw new RangeError('planted');
+        if (kind === 'checkout') return { ok: true };
+        return { inline: { results: [], cache_time: 0 }, callback: { text: 'Noted' } }[kind ?? ''];
+      },
+    });
+    const bot = new Bot({ provider, coordinator: new MemoryCoordinator(), log: () => {} });
+    let open: () => void = () => {};
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const heard: unknown[] = [];
+    bot.use(async ({ message }) => {
+      heard.push(message.kind);
+      await gate;
+    });
+    await bot.start();
+    closing.push(() => bot.stop());
+    const from = { id: 5, is_bot: false, first_name: 'Ana' };
+    fake.say(5, 'busy');
+    await fake.until('the chat is busy', () => heard.length === 1);
+
+    fake.update({ pre_checkout_query: { id: 'c', from, currency: 'EUR', total_amount: 1, invoice_payload: 'p' } });
+    fake.update({ inline_query: { id: 'i', from, query: 'q', offset: '' } });
+    fake.update({ inline_query: { id: 'f', from, query: 'fails', offset: '' } });
+    fake.update({ shipping_query: { id: 's', from, invoice_payload: 'p' } });
+    fake.press(5, 'yes');
+    await fake.until('three are answered', () => fake.calls.length === 3);
+    expect(heard).toEqual(['message']);
+    open();
+    await fake.until('all are handled', () => heard.length === 6);
+
+    const answers = fake.calls.map(({ method, payload }) => [method, payload]);
+    expect(answers).toContainEqual(['answerPreCheckoutQuery', { ok: true, pre_checkout_query_id: 'c' }]);
+    expect(answers).toContainEqual(['answerInlineQuery', { results: [], cache_time: 0, inline_query_id: 'i' }]);
+    expect(answers).toContainEqual(['answerCallbackQuery', { text: 'Noted', callback_query_id: expect.any(String) }]);
+    expect(fake.calls).toHaveLength(3);
+    expect(heard).toEqual(['message', 'checkout', 'inline', 'inline', 'shipping', 'callback']);
+    expect(log).toEqual(['telegram: a query was not answered (inline, RangeError).']);
+  });
+
+  test('an album comes one picture after the other, in order and known by its group; posts, topics and business chats apart', async () => {
+    const heard: unknown[] = [];
+    const { fake, bot } = await start((each) =>
+      each.use(({ message: { chat, kind, text, raw } }) => {
+        const { message } = raw as { message?: { media_group_id?: string } };
+        heard.push([chat, kind, text, message?.media_group_id]);
+      }),
+    );
+    const group = { id: -100, type: 'supergroup', is_forum: true };
+    const photo = [{ file_id: 'f', file_unique_id: 'u', width: 1, height: 1 }];
+    const picture = (n: number): object => ({
+      message_id: n,
+      chat: group,
+      date: 1,
+      photo,
+      caption: `${n}`,
+      media_group_id: 'g',
+    });
+
+    for (const n of [1, 2, 3]) fake.update({ message: picture(n) });
+    fake.update({ channel_post: { message_id: 4, chat: { id: -200, type: 'channel' }, date: 1, text: 'post' } });
+    fake.update({
+      message: { message_id: 5, chat: group, date: 1, text: 'topic', message_thread_id: 9, is_topic_message: true },
+    });
+    fake.update({
+      business_message: { message_id: 6, chat: { id: 5 }, business_connection_id: 'b', date: 1, text: 'shop' },
+    });
+    fake.update({ of_tomorrow: { chat: group } });
+    await fake.until('all are handled', () => heard.length === 7);
+    await bot.stop();
+
+    const inGroup = heard.filter((each) => (each as unknown[])[0] === '-100');
+    expect(inGroup).toEqual([
+      ['-100', 'message', '1', 'g'],
+      ['-100', 'message', '2', 'g'],
+      ['-100', 'message', '3', 'g'],
+      ['-100', 'unknown', '', undefined],
+    ]);
+    expect(heard).toContainEqual(['-200', 'message', 'post', undefined]);
+    expect(heard).toContainEqual(['-100/9', 'message', 'topic', undefined]);
+    expect(heard).toContainEqual(['business:b:5', 'message', 'shop', undefined]);
+  });
+
   test('texts, topics, buttons, files, edits, removals, typing and answers are calls of the Bot API', () => {
     expect(callOf('5', { text: 'a' })).toEqual({ method: 'sendMessage', payload: { chat_id: 5, text: 'a' } });
     expect(callOf('-100/4', { text: 'a' }).payload).toEqual({ chat_id: -100, message_thread_id: 4, text: 'a' });
@@ -385,6 +477,30 @@ async function openForSuite(): Promise<OpenProvider> {
       .map(({ payload }) => ({ chat: names[payload.chat_id as number]!, text: payload.text as string }));
   return { provider, deliver, sent, refuseNextSend: () => fake.refuse(403, 'Forbidden'), close: () => fake.stop() };
 }
+
+test('a token that is taken no more gives the poll up to another replica, which may have the next one', async () => {
+  const fake = await FakeTelegram.start();
+  closing.push(() => fake.stop());
+  const mesh = new MemoryMesh();
+  const elected: string[] = [];
+  for (const replicaId of ['a', 'b']) {
+    const coordinator = new MemoryCoordinator({ mesh, replicaId });
+    coordinator.on('elected', () => elected.push(replicaId));
+    const provider = telegram({ token: fake.token, apiRoot: fake.apiRoot, log: () => {} });
+    const bot = new Bot({ provider, coordinator, log: () => {} });
+    bot.onError(() => {});
+    await bot.start();
+    closing.push(() => bot.stop());
+  }
+  await fake.until('one polls', () => fake.polling === 1);
+
+  fake.refuse(401, 'Unauthorized', { method: 'getUpdates' });
+  fake.say(1, 'hi');
+  await fake.until('the other one polls', () => elected.length === 2 && fake.polling === 1);
+
+  expect(elected).toEqual(['a', 'b']);
+  expect(fake.mostPolling).toBe(1);
+});
 
 test('options that cannot work are refused by name', () => {
   expect(() => telegram({ token: 'x' })).toThrow(/no token/);

@@ -1,6 +1,7 @@
-import { BadInputError, jsonWebhook, longPolling, type PollFault, type Provider } from '@botmesh/core/spi';
-import { answerCallbacks } from './answer-callbacks.js';
+import { BadInputError, jsonWebhook, type Lead, longPolling, type PollFault, type Provider } from '@botmesh/core/spi';
+import { type Answering, answering } from './answer.js';
 import { ApiError, type Call, client, deliveryErrorOf } from './api.js';
+import { readChatName } from './chat-name.js';
 import { type Downloaded, type DownloadOptions, download } from './download.js';
 import { checkOptions, type TelegramOptions } from './options.js';
 import { messageOf, type Update } from './receive.js';
@@ -44,6 +45,8 @@ export function telegram(options: TelegramOptions): Telegram {
   return {
     ...receiving(options, call, account, timeoutMs),
     send: sender(call, { timeoutMs, onSent: telling(options) }),
+    // Telegram limits a group, not each of its topics.
+    placeOf: (chat) => String(readChatName(chat)?.id ?? chat),
     download: (fileId, how = {}) => download(files, fileId, how),
     call: async (method, payload = {}, { signal } = {}) => {
       try {
@@ -58,14 +61,14 @@ export function telegram(options: TelegramOptions): Telegram {
 function receiving(options: TelegramOptions, call: Call, account: string, timeoutMs: number): Omit<Provider, 'send'> {
   const { webhook } = options;
   const received = webhook === undefined ? polled(options, call, account) : pushed(webhook, account);
-  if (options.answerCallbacks === false) return received;
+  const { answer, answerCallbacks = true, log = console.warn } = options;
+  if (answer === undefined && !answerCallbacks) return received;
+  const setup: Answering = { call, timeoutMs, answer, answerCallbacks, log };
   const { start, webhook: receive } = received;
   return {
     ...received,
-    start: (intake, lead) => start(answerCallbacks(intake, call, timeoutMs), lead),
-    ...(receive === undefined
-      ? {}
-      : { webhook: (request, intake) => receive(request, answerCallbacks(intake, call, timeoutMs)) }),
+    start: (intake, lead) => start(answering(intake, setup), lead),
+    ...(receive === undefined ? {} : { webhook: (request, intake) => receive(request, answering(intake, setup)) }),
   };
 }
 
@@ -86,13 +89,18 @@ function polled(
   call: Call,
   account: string,
 ): Omit<Provider, 'send'> {
-  return longPolling<Update>({
+  let leading: Lead | undefined;
+  const polling = longPolling<Update>({
     name: 'telegram',
     // While a webhook is set, nobody may poll.
     connect: (signal) => call('deleteWebhook', {}, { signal }),
     poll: (offset, signal) => {
       const asked = { offset, limit: 100, timeout: pollSeconds, allowed_updates: allowedUpdates };
-      return call('getUpdates', asked, { signal }) as Promise<Update[]>;
+      return call('getUpdates', asked, { signal }).catch((error: unknown) => {
+        // Another replica may have the next token already.
+        if (error instanceof ApiError && error.status === 401) leading?.giveUp?.(deliveryErrorOf(error));
+        throw error;
+      }) as Promise<Update[]>;
     },
     confirm: (offset) => call('getUpdates', { offset, limit: 1, timeout: 0 }),
     longestPollMs: (pollSeconds + POLL_SLACK_SECONDS) * 1000,
@@ -106,6 +114,13 @@ function polled(
     onConflict,
     log,
   });
+  return {
+    ...polling,
+    start: (intake, lead) => {
+      leading = lead;
+      return polling.start(intake, lead);
+    },
+  };
 }
 
 function judge(error: unknown): PollFault {

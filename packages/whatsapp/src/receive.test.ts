@@ -1,5 +1,8 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Bot, CoordinationUnavailableError } from '@botmesh/core';
-import type { IncomingMessage, Intake } from '@botmesh/core/spi';
+import { type IncomingMessage, type Intake, nodeListener } from '@botmesh/core/spi';
 import { MemoryCoordinator, providerConformance, type SuiteMessage } from '@botmesh/core/testing';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -281,6 +284,55 @@ describe('one call', () => {
       [`999:${ANA}`, '3'],
       [`${OURS}:${ANA}`, '4'],
     ]);
+  });
+
+  test('of a hundred messages in ten chats, with errors, what is not supported and statuses of strangers, loses and mixes nothing', async () => {
+    const updates: Update[] = [];
+    const statuses: string[] = [];
+    const { taken, intake } = taker();
+    const provider = made({
+      onUpdate: (update) => void updates.push(update),
+      onStatus: ({ id }) => void statuses.push(id),
+    });
+    const numbers = Array.from({ length: 10 }, (_, n) => `1650555000${n}`);
+    const messages = Array.from({ length: 100 }, (_, n) => textMessage(numbers[n % 10]!, String(n)));
+    const errors = [{ code: 131051, title: 'Message type unknown' }];
+    const odd = { from: ANA, id: 'wamid.odd', type: 'unsupported', errors };
+    const moved = { type: 'user_changed_number', body: 'ANA changed', wa_id: '1999' };
+    const system = { from: ANA, id: 'wamid.system', type: 'system', system: moved };
+    const value = { messages: [...messages, odd, system], errors, statuses: [status('wamid.nobody', ANA, 'failed')] };
+
+    const answer = await ask(provider, call(bodyOf([change(OURS, value as never)])), intake);
+
+    expect(answer.status).toBe(200);
+    for (const [n, number] of numbers.entries()) {
+      const texts = taken.flatMap(({ chat, text }) => (chat === `${OURS}:${number}` ? [Number(text)] : []));
+      expect(texts).toEqual(Array.from({ length: 10 }, (_, at) => 10 * at + n));
+    }
+    expect(taken.slice(100).map(({ kind, raw }) => [kind, raw])).toMatchObject([
+      ['unknown', { message: odd }],
+      ['system', { message: system }],
+    ]);
+    expect(statuses).toEqual(['wamid.nobody']);
+    expect(updates).toMatchObject([{ field: 'messages', value: { errors } }]);
+  });
+
+  test('of three megabytes, as Meta may send, reaches the bot through the listener of core', async () => {
+    const { taken, intake } = taker();
+    const provider = made();
+    const server = createServer(nodeListener({ webhook: (request) => ask(provider, request, intake) }));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/whatsapp`;
+    const post = async (length: number): Promise<number> => {
+      const body = bodyOf([change(OURS, { messages: [textMessage(ANA, 'x'.repeat(length))] })]);
+      return (await fetch(url, { method: 'POST', body, headers: signedHeaders(SECRET, body) })).status;
+    };
+
+    expect(await post(3 * 1024 * 1024 - 1_000)).toBe(200);
+    expect(await post(3 * 1024 * 1024)).toBe(413);
+    server.close();
+    server.closeAllConnections();
+    expect(taken).toHaveLength(1);
   });
 
   test('a person without a number, and a group, are chats that can be answered', async () => {

@@ -7,13 +7,14 @@ export interface Answering {
 
 /**
  * The listener of a `node:http` server, or an Express handler placed before any body parser, that answers by the
- * replica's `webhook`. Bodies beyond two megabytes are cut off with 413. Never rejects.
+ * replica's `webhook`. Bodies beyond four megabytes are cut off with 413. Never rejects.
  */
 export function nodeListener({ webhook }: Answering): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   return (incoming, outgoing) => void answer(webhook, incoming, outgoing);
 }
 
-const MAX_BYTES = 2_000_000;
+/** More than any platform sends in a call. */
+const MAX_BYTES = 4_000_000;
 
 async function answer(
   webhook: Answering['webhook'],

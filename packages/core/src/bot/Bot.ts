@@ -25,6 +25,7 @@ import { Pacer } from '../pipeline/Pacer.js';
 import { pause } from '../pipeline/pause.js';
 import { RuledStore } from '../pipeline/RuledStore.js';
 import { RESERVED } from '../pipeline/reserved.js';
+import { type StateOutages, stateOutages } from '../pipeline/StateOutage.js';
 import type { Hearer, TurnSetup, Work } from '../pipeline/setup.js';
 import { MessageTurn } from '../pipeline/turn.js';
 import type { Intake, Provider } from '../providers/provider.js';
@@ -113,6 +114,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
   readonly #scopes: Scopes;
   /** Where all state is kept, as it is. */
   readonly #store: StateStore;
+  readonly #outages: StateOutages;
   readonly #handling: Handling;
   /** Undefined where the provider has no accounts to share. */
   readonly #sharing: Sharing | undefined;
@@ -158,6 +160,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     this.#mail = mail;
     this.#scopes = scopesOf(options);
     this.#store = stateOf(options);
+    this.#outages = stateOutages(this.#clock, (line) => this.#log(`botmesh: ${line}`));
     this.#handling = this.#makeHandling();
     this.#sharing = this.#makeSharing();
     this.#setup = this.#makeSetup();
@@ -641,7 +644,8 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
 
   #makeHandling(): Handling {
     const { chat, rulesOf } = this.#scopes;
-    return new Handling({ coordinator: this.#coordinator, store: this.#store, clock: this.#clock, rulesOf }, chat);
+    const setup = { coordinator: this.#coordinator, store: this.#store, outages: this.#outages, clock: this.#clock };
+    return new Handling({ ...setup, rulesOf }, chat);
   }
 
   #makeSetup(): TurnSetup {
@@ -657,6 +661,7 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       running: this.#running,
       rules: settleOverlap(this.#options.overlap),
       store: new RuledStore(this.#store, this.#scopes.chat),
+      outages: this.#outages,
       provider: this.#sharing?.gate?.guard(this.#provider) ?? this.#provider,
       clock: this.#clock,
       load: this.#load,
@@ -698,7 +703,8 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
       const account = provider.accountOf?.(chat);
       return account === undefined ? name : `${name}:${account}`;
     };
-    return new Pacer(this.#clock, this.#mail, accountOf, rates);
+    const placeOf = (chat: string): string => provider.placeOf?.(chat) ?? chat;
+    return new Pacer(this.#clock, this.#mail, { accountOf, placeOf }, rates);
   }
 
   #rejected({ ticket, id }: Work, message: Message): void {

@@ -25,10 +25,12 @@ export class Heartbeat {
   #dueMs = 0;
   /** How long the next attempt may take. Grows where answers are slow, so that a steady delay is no outage. */
   #limitMs: number;
-  #attempt: { readonly limit: Timer } | undefined;
+  #attempt: { readonly limit: Timer; readonly untilMs: number } | undefined;
   /** Attempts that took too long, since the last answer. */
   readonly #abandoned = new Set<object>();
   #isWantedAgain = false;
+  /** A timer of this heartbeat came late, and no answer since. */
+  #wasLate = false;
 
   constructor(options: HeartbeatOptions) {
     this.#options = options;
@@ -46,6 +48,15 @@ export class Heartbeat {
     else this.#wakeAt(this.#options.clock.monotonicMs());
   }
 
+  /** Whether this process, and not the backend, is why no answer came: its event loop was blocked, or it was frozen. */
+  isBlocked(): boolean {
+    return this.#wasLate || this.#isLate(this.#attempt?.untilMs ?? this.#dueMs);
+  }
+
+  #isLate(dueMs: number): boolean {
+    return this.#options.clock.monotonicMs() - dueMs > this.#options.timing.trustMs / 4;
+  }
+
   stop(): void {
     const { clock } = this.#options;
     if (this.#timer !== undefined) clock.clearTimer(this.#timer);
@@ -54,6 +65,7 @@ export class Heartbeat {
     this.#attempt = undefined;
     this.#isWantedAgain = false;
     this.#abandoned.clear();
+    this.#wasLate = false;
   }
 
   #wakeAt(dueMs: number): void {
@@ -67,14 +79,16 @@ export class Heartbeat {
   }
 
   #beat(): void {
-    const { clock, timing } = this.#options;
-    const lateMs = clock.monotonicMs() - this.#dueMs;
-    if (lateMs > timing.trustMs / 4) this.#options.onLate(lateMs);
+    const { clock } = this.#options;
+    if (this.#isLate(this.#dueMs)) {
+      this.#wasLate = true;
+      this.#options.onLate(clock.monotonicMs() - this.#dueMs);
+    }
     this.#isWantedAgain = false;
 
     const sentAt = instant(clock);
     const limit = clock.setTimer(this.#limitMs, () => this.#timeOut(attempt));
-    const attempt = { limit };
+    const attempt = { limit, untilMs: sentAt.monotonicMs + this.#limitMs };
     this.#attempt = attempt;
     this.#options.send().then(
       (answer) => this.#hear(attempt, answer, sentAt),
@@ -89,6 +103,7 @@ export class Heartbeat {
     this.#abandoned.clear();
     this.#allow(2 * elapsedMs(this.#options.clock, sentAt));
     const nextMs = this.#options.onAnswer(answer, sentAt);
+    this.#wasLate = false;
     // What the answer set off may have asked for a beat, or ended them all.
     if (this.#timer === undefined && nextMs !== Number.POSITIVE_INFINITY) {
       if (this.#isWantedAgain) this.now();
@@ -96,7 +111,8 @@ export class Heartbeat {
     }
   }
 
-  #timeOut(attempt: object): void {
+  #timeOut(attempt: { readonly untilMs: number }): void {
+    if (this.#isLate(attempt.untilMs)) this.#wasLate = true;
     this.#allow(2 * this.#limitMs);
     this.#abandoned.add(attempt);
     this.#fail(attempt, new NoAnswer(), 0);

@@ -405,7 +405,7 @@ export class Seat {
   }
 
   #lapse(): void {
-    this.#tickets.lapse();
+    this.#tickets.lapse(this.#heartbeat.isBlocked());
     // Holders that let go need not wait for an answer: their key is free by the lease, if not by the release.
     for (const pending of this.#batches.all()) if (!isTaking(pending)) pending.reject(this.#lastError);
     this.#backend.expectAnswer();

@@ -293,18 +293,21 @@ export class Tickets implements Keeper {
 
   // ── Endings ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Trust ran out: who holds a key learns it now. Who waits may go on waiting if the store still knows this replica. */
-  lapse(): void {
+  /**
+   * Trust ran out: who holds a key learns it now. Who waits may go on waiting if the store still knows this replica.
+   * `isBlocked`: because this process stood still, so that one of the messages in its hand may be why.
+   */
+  lapse(isBlocked: boolean): void {
     this.forgetEarly();
     for (const place of [...this.#places.values()]) {
-      if (place.stage === 'held') this.#expire(place, 'expired');
+      if (place.stage === 'held') this.#expire(place, 'expired', isBlocked ? 'lost' : 'return');
       else if (place.stage !== 'ending') place.fence = 0;
     }
   }
 
-  #expire(place: Place, reason: LeaseLostReason): void {
+  #expire(place: Place, reason: LeaseLostReason, how?: 'lost' | 'return'): void {
     this.#lose(place, reason);
-    this.#give(place, backOf(place));
+    this.#give(place, backOf(place, how));
   }
 
   /** The epoch is over: every hold, wait and place ends. */
@@ -381,8 +384,8 @@ export class Tickets implements Keeper {
 }
 
 /** What the replica cannot use any more. */
-function backOf({ isMessage }: Place): Ending {
-  return { how: isMessage ? 'return' : 'withdraw' };
+function backOf({ isMessage }: Place, how: 'lost' | 'return' = 'return'): Ending {
+  return { how: isMessage ? how : 'withdraw' };
 }
 
 /** Not in the midst of an answer. */

@@ -46,12 +46,13 @@ export type JoinAnswer =
  *
  * - `done`: its work is finished; an accepted message is marked done
  * - `return`: an accepted message goes back to its place for whoever can handle it, its attempt counted if it had begun
+ * - `lost`: as `return`, by a replica that was blocked for longer than its trust: for the message that counts as its death
  * - `pass`: as `return`, but for another replica if there is one, and no attempt is counted: it was not begun
  * - `withdraw`: given up; an accepted message is forgotten and its id is free again
  *
- * For a ticket without a message all four only free its place.
+ * For a ticket without a message all of them only free its place.
  */
-export type ReleaseHow = 'done' | 'return' | 'pass' | 'withdraw';
+export type ReleaseHow = 'done' | 'return' | 'lost' | 'pass' | 'withdraw';
 
 export type Op =
   | { readonly op: 'reserve'; readonly key: string }

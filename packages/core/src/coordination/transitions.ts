@@ -15,6 +15,7 @@ import {
   push,
   remove,
   settle,
+  tryNextSuspect,
 } from './record/queues.js';
 import type { Entry, Ledger, Moment, Outgoing, Row } from './record/record.js';
 import { admit, begin, configOf, isOver, noteSeen, type Step, stamp, startEra, wallOf } from './record/step.js';
@@ -161,6 +162,7 @@ function addRow(step: Step, request: JoinRequest): Row {
     batch: 0,
     reply: null,
     notes: [],
+    trial: null,
     tickets: new Map(),
   };
   step.record.live.set(epoch, row);
@@ -297,6 +299,7 @@ function lookAround(step: Step, me: Row, answered: number, mayHaveOffers: boolea
   const { record } = step;
   if (!me.adopts && mayHaveOffers) takeOffersBack(step, me, answered);
   if (!me.adopts || record.quarantineMs !== 0) return false;
+  tryNextSuspect(step);
   for (const key of [...record.orphans].slice(0, ADOPT_SHARE)) settle(step, key);
   if (!mayHaveOffers) return record.orphans.size > 0;
   const known = new Set(step.adopted.map((adoption) => adoption.seq));

@@ -6,6 +6,7 @@ import type { StateStore } from '../state/state-store.js';
 import type { Clock } from '../time/clock.js';
 import { pause } from './pause.js';
 import { holdKey } from './reserved.js';
+import type { StateOutages } from './StateOutage.js';
 
 type Data = Record<string, unknown>;
 
@@ -33,6 +34,7 @@ export interface Held<T extends object = Data> {
 export interface HoldsSetup {
   readonly coordinator: Coordinator;
   readonly store: StateStore;
+  readonly outages: StateOutages;
   readonly clock: Clock;
   readonly rulesOf: (key: string) => StateRules;
 }
@@ -97,7 +99,7 @@ export class Holds {
     for (const held of this.#held) if (await held.mustSave()) changed.push(held);
     for (const held of changed) {
       this.assertHeld();
-      await held.save(this.#setup.store);
+      await this.#setup.outages.save.outlast(() => held.save(this.#setup.store), this.#signal);
     }
     return changed.length > 0;
   }
@@ -126,11 +128,12 @@ export class Holds {
   }
 
   async #take(key: string): Promise<HeldKey> {
-    const { store, rulesOf } = this.#setup;
+    const { outages, store, rulesOf } = this.#setup;
     const turn = await this.#acquire(holdKey(key));
     try {
       if (this.#isOver) throw over();
-      const held = await HeldKey.load(key, turn, store, rulesOf(key));
+      const found = await outages.load.outlast(() => store.load(holdKey(key)), this.#signal);
+      const held = await HeldKey.of(key, turn, found?.value, rulesOf(key));
       if (this.#isOver) throw over();
       turn.signal.addEventListener('abort', () => this.#lost(turn.signal.reason as Error), { once: true });
       this.#held.push(held);
@@ -158,8 +161,9 @@ export class HeldKey implements Held {
     this.#before = JSON.stringify(data);
   }
 
-  static async load(key: string, turn: ChatTurn, store: StateStore, rules: StateRules): Promise<HeldKey> {
-    const found = (await store.load(holdKey(key)))?.value as Partial<StoredHeld> | undefined;
+  /** `value`: what is kept under the key. */
+  static async of(key: string, turn: ChatTurn, value: unknown, rules: StateRules): Promise<HeldKey> {
+    const found = value as Partial<StoredHeld> | undefined;
     if (found === undefined) return new HeldKey(key, turn, rules, await rules.begin());
     const version: unknown = found.v;
     if (version !== HELD_VERSION) {

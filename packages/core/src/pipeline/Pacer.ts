@@ -17,21 +17,29 @@ export interface Rates {
   readonly chat?: Rate;
 }
 
+/** What a platform counts sends by. */
+export interface Counted {
+  /** The account that sends to a chat. */
+  readonly accountOf: (chat: string) => string;
+  /** Where its messages are counted: the channel of a thread. */
+  readonly placeOf: (chat: string) => string;
+}
+
 const MOST_KEPT = 10_000;
 
 /** Keeps sends to rates: together with all replicas where the coordinator has a mailroom, else within this process. */
 export class Pacer {
   readonly #clock: Clock;
   readonly #mail: Mailroom | undefined;
-  readonly #accountOf: (chat: string) => string;
+  readonly #counted: Counted;
   readonly #rates: Rates;
   /** When the next slot of a pace is due, by the monotonic clock: for a process alone. */
   readonly #dueMs = new Map<string, number>();
 
-  constructor(clock: Clock, mail: Mailroom | undefined, accountOf: (chat: string) => string, rates: Rates) {
+  constructor(clock: Clock, mail: Mailroom | undefined, counted: Counted, rates: Rates) {
     this.#clock = clock;
     this.#mail = mail;
-    this.#accountOf = accountOf;
+    this.#counted = counted;
     this.#rates = rates;
   }
 
@@ -44,7 +52,7 @@ export class Pacer {
 
   /** Gives no slot to anybody while the platform takes nothing. Never rejects. */
   async hold(chat: string, { scope, retryAfterMs }: RateLimitedError): Promise<void> {
-    const name = scope === 'chat' ? this.#ofChat(chat) : this.#accountOf(chat);
+    const name = scope === 'chat' ? this.#ofChat(chat) : this.#counted.accountOf(chat);
     const rate = this.#rates[scope];
     if (rate !== undefined) await this.#take(name, rate, retryAfterMs);
   }
@@ -52,13 +60,13 @@ export class Pacer {
   #paces(chat: string): [name: string, rate: Rate][] {
     const { account, chat: ofChat } = this.#rates;
     const paces: [string, Rate][] = [];
-    if (account !== undefined) paces.push([this.#accountOf(chat), account]);
+    if (account !== undefined) paces.push([this.#counted.accountOf(chat), account]);
     if (ofChat !== undefined) paces.push([this.#ofChat(chat), ofChat]);
     return paces;
   }
 
   #ofChat(chat: string): string {
-    return `${this.#accountOf(chat)}:${chat}`;
+    return `${this.#counted.accountOf(chat)}:${this.#counted.placeOf(chat)}`;
   }
 
   async #take(name: string, { perSecond, burst = 1 }: Rate, pauseMs: number): Promise<number> {

@@ -51,10 +51,15 @@ describe('the pace of a process alone', () => {
 
   test('a pacer keeps the rates of account and chat, and a pause of either', async () => {
     const clock = new VirtualClock();
-    const pacer = new Pacer(clock, undefined, () => 'fake', {
-      account: { perSecond: 100, burst: 2 },
-      chat: { perSecond: 10 },
-    });
+    const pacer = new Pacer(
+      clock,
+      undefined,
+      { accountOf: () => 'fake', placeOf: (chat) => chat },
+      {
+        account: { perSecond: 100, burst: 2 },
+        chat: { perSecond: 10 },
+      },
+    );
     const { signal } = new AbortController();
     const times: Record<string, number> = {};
     const send = (chat: string, name: string): Promise<void> =>
@@ -71,10 +76,30 @@ describe('the pace of a process alone', () => {
     expect(times).toEqual({ a1: 0, a2: 100, b1: 10, a3: 600, b2: 100 });
   });
 
+  test('chats of one place keep its rate together, and a pause of one holds the others', async () => {
+    const clock = new VirtualClock();
+    const placeOf = (chat: string): string => chat.slice(0, 1);
+    const pacer = new Pacer(clock, undefined, { accountOf: () => 'fake', placeOf }, { chat: { perSecond: 10 } });
+    const { signal } = new AbortController();
+    const times: Record<string, number> = {};
+    const send = (chat: string): Promise<void> =>
+      pacer.wait(chat, signal).then(() => {
+        times[chat] = clock.monotonicMs();
+      });
+
+    await clock.run(async () => {
+      await Promise.all([send('a1'), send('a2'), send('b1')]);
+      await pacer.hold('a1', new RateLimitedError(500, { scope: 'chat' }));
+      await Promise.all([send('a3'), send('b2')]);
+    });
+
+    expect(times).toEqual({ a1: 0, a2: 100, b1: 0, a3: 600, b2: 100 });
+  });
+
   test('each account has a rate of its own, and a pause of one holds no other', async () => {
     const clock = new VirtualClock();
     const accountOf = (chat: string): string => chat.slice(0, 1);
-    const pacer = new Pacer(clock, undefined, accountOf, { account: { perSecond: 10 } });
+    const pacer = new Pacer(clock, undefined, { accountOf, placeOf: (chat) => chat }, { account: { perSecond: 10 } });
     const { signal } = new AbortController();
     const times: Record<string, number> = {};
     const send = (chat: string): Promise<void> =>

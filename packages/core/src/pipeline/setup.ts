@@ -10,6 +10,7 @@ import type { Load } from './Load.js';
 import type { OneByOne } from './OneByOne.js';
 import type { Rules } from './overlap.js';
 import type { Pacer } from './Pacer.js';
+import type { StateOutages } from './StateOutage.js';
 import type { UnknownSends } from './sends.js';
 
 /** A message with its place, on the way to its turn. */
@@ -52,6 +53,8 @@ export interface TurnSetup {
   readonly running: Map<string, Hearer>;
   readonly rules: Rules;
   readonly store: StateStore;
+  /** What the store cannot do for a while, as all turns of the Bot see it. */
+  readonly outages: StateOutages;
   readonly provider: Provider;
   readonly clock: Clock;
   readonly load: Load;

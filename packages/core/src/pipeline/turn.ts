@@ -25,6 +25,7 @@ import type { Pacer } from './Pacer.js';
 import { pause } from './pause.js';
 import { Run, type RunLimit } from './Run.js';
 import { Session } from './Session.js';
+import { delayMs, isAway, type StateCall } from './StateOutage.js';
 import type { SendRecord, UnknownSends } from './sends.js';
 import type { Hearer, TurnSetup, Work } from './setup.js';
 
@@ -37,6 +38,7 @@ import type { Hearer, TurnSetup, Work } from './setup.js';
  * - `handling`: the handlers run
  * - `interrupted`: a newer message ended them; what they began to send leaves
  * - `settling`: the last replies leave, the state is saved
+ * - `starving`: the state store is away; what it did not do is asked for again, and nothing else
  * - `failing`: an attempt threw; the error hooks run
  * - `cancelling`: it was asked to end for good
  * - `requeueing`: its place was lost and nobody else has it (only without a durable coordinator)
@@ -53,6 +55,7 @@ export type TurnState =
   | 'handling'
   | 'interrupted'
   | 'settling'
+  | 'starving'
   | 'failing'
   | 'cancelling'
   | 'requeueing'
@@ -64,11 +67,12 @@ export type TurnState =
 
 const NEXT: Record<TurnState, readonly TurnState[]> = {
   waiting: ['opening', 'left', 'requeueing'],
-  opening: ['gathering', 'handling', 'failing', 'cancelling'],
+  opening: ['gathering', 'handling', 'starving', 'failing', 'cancelling', 'left'],
   gathering: ['handling', 'cancelled', 'left', 'failing', 'cancelling'],
   handling: ['settling', 'interrupted', 'failing', 'cancelling'],
   interrupted: ['opening', 'failing', 'cancelling'],
-  settling: ['done', 'failing', 'cancelling'],
+  settling: ['done', 'starving', 'failing', 'cancelling'],
+  starving: ['opening', 'settling', 'failing', 'cancelling', 'left'],
   failing: ['opening', 'returned', 'left', 'requeueing', 'dropped', 'cancelling'],
   cancelling: ['cancelled', 'left', 'requeueing'],
   requeueing: ['waiting', 'left', 'dropped'],
@@ -88,6 +92,14 @@ const ATTEMPTS_TOGETHER = 2;
 const NOBODY: readonly Behind[] = [];
 const NOTHING: readonly Message[] = [];
 
+/** Waiting for the state store. */
+interface Hunger {
+  readonly call: StateCall;
+  readonly sinceMs: number;
+  /** How often it has failed. */
+  readonly tries: number;
+}
+
 /** Carries one message from its place to its end. */
 export class MessageTurn implements Way, Hearer {
   readonly provider: Provider;
@@ -105,6 +117,10 @@ export class MessageTurn implements Way, Hearer {
   #attempt: Attempt | undefined;
   #run: Run | undefined;
   #error: unknown;
+  /** Whether it was the save that failed. */
+  #isUnsaved = false;
+  /** The wait for the state store. Undefined unless it is away. */
+  #hunger: Hunger | undefined;
   /** Why it is to end before its time. */
   #wish: CancelledError | SupersededByNewerError | undefined;
   #wasInterrupted = false;
@@ -159,7 +175,11 @@ export class MessageTurn implements Way, Hearer {
     this.#setup.unknownSend(this.#work.ticket.key, this.#own(), did);
   }
 
-  async record(log: readonly SendRecord[]): Promise<void> {
+  record(log: readonly SendRecord[]): Promise<void> {
+    return this.#setup.outages.save.outlast(() => this.#record(log), this.#attempt!.signal);
+  }
+
+  async #record(log: readonly SendRecord[]): Promise<void> {
     const session = this.#session!;
     session.touch();
     const also = this.#also.length === 0 ? {} : { also: seqsOf(this.#also) };
@@ -185,6 +205,7 @@ export class MessageTurn implements Way, Hearer {
             if (this.#setup.oneByOne !== undefined) await this.#enter(this.#turn!, this.#setup.oneByOne);
             this.#message = read(this.#work);
             this.#session = new Session(await this.#load(this.#message.chat));
+            this.#isFed('load');
             this.#to(this.#mustLook(this.#message, this.#session) ? 'gathering' : this.#begin());
             break;
           case 'gathering':
@@ -203,6 +224,9 @@ export class MessageTurn implements Way, Hearer {
             if (this.#setup.maxTurnMs === undefined) await this.#settle(this.#attempt!);
             else await this.#timed(() => this.#settle(this.#attempt!));
             this.#to('done');
+            break;
+          case 'starving':
+            this.#to(await this.#starve(this.#turn!, this.#hunger!));
             break;
           case 'failing':
             this.#to(await this.#fail(this.#turn!));
@@ -292,6 +316,10 @@ export class MessageTurn implements Way, Hearer {
     if (!NEXT[this.#state].includes(next)) throw new Error(`a message turn went from ${this.#state} to ${next}`);
     const { load } = this.#setup;
     const wasRunning = isRunning(this.#state);
+    if (this.#hunger !== undefined && !mayEat(next)) {
+      this.#setup.outages[this.#hunger.call].gaveUp();
+      this.#hunger = undefined;
+    }
     if (this.#state === 'handling') this.#run?.end();
     if (this.#state === 'waiting' || this.#state === 'requeueing') load.waiting--;
     if (next === 'waiting' || next === 'requeueing') load.waiting++;
@@ -540,7 +568,17 @@ export class MessageTurn implements Way, Hearer {
     if (this.#wish !== undefined) return Promise.reject(this.#wish);
     turn.assertHeld();
     const saved = session.save(this.#setup.store, message.chat, turn.fence, this.mark, seqsOf(this.#also));
-    return saved === undefined ? this.#end(attempt) : saved.then(() => this.#end(attempt));
+    if (saved === undefined) return this.#end(attempt);
+    return saved.then(
+      () => {
+        this.#isFed('save');
+        return this.#end(attempt);
+      },
+      (error: unknown) => {
+        this.#isUnsaved = true;
+        throw error;
+      },
+    );
   }
 
   #end(attempt: Attempt): Promise<void> {
@@ -579,17 +617,55 @@ export class MessageTurn implements Way, Hearer {
     switch (this.#state) {
       case 'waiting':
         return this.#refused(error);
-      case 'handling':
       case 'settling':
+        if (this.#wish === undefined && this.#isUnsaved && isAway(error)) return this.#hungerFor('save', error);
+        return this.#wish === undefined ? 'failing' : endOf(this.#wish);
+      case 'handling':
         return this.#wish === undefined ? 'failing' : endOf(this.#wish);
       case 'opening':
+        return isAway(error) ? this.#hungerFor('load', error) : 'failing';
       case 'gathering':
+      case 'starving':
       case 'interrupted':
         return 'failing';
       default:
         // A coordinator that breaks its word: the lease ends what is still held.
         return 'left';
     }
+  }
+
+  /** The state store is away. What it did not do is asked for again as long as the turn is held, with no attempt counted. */
+  #hungerFor(call: StateCall, error: unknown): TurnState {
+    const { sinceMs, tries } = this.#hunger ?? { sinceMs: this.clock.monotonicMs(), tries: 0 };
+    this.#isUnsaved = false;
+    this.#hunger = { call, sinceMs, tries: tries + 1 };
+    this.#setup.outages[call].failed(tries + 1, error);
+    return 'starving';
+  }
+
+  #isFed(call: StateCall): void {
+    const outage = this.#setup.outages[call];
+    if (!outage.isAway) return;
+    outage.worked(this.#hunger !== undefined);
+    this.#hunger = undefined;
+  }
+
+  async #starve(turn: MailTurn, { call, sinceMs, tries }: Hunger): Promise<TurnState> {
+    const { maxTurnMs, stopping } = this.#setup;
+    const untilMs = maxTurnMs === undefined ? Number.POSITIVE_INFINITY : sinceMs + maxTurnMs;
+    const waitMs = Math.min(untilMs - this.clock.monotonicMs(), delayMs(this.clock, tries));
+    this.#awake = new AbortController();
+    const ends = [turn.signal, this.#awake.signal];
+    // What has not begun is another replica's when this one stops; what has run may still be saved.
+    if (call === 'load') ends.push(stopping);
+    await pause(this.clock, waitMs, ...ends);
+    this.#awake = undefined;
+    if (this.#wish !== undefined) return 'cancelling';
+    if (!isHeld(turn)) return 'failing';
+    if (call === 'load' && this.#isOver()) return this.#pass(turn);
+    if (this.clock.monotonicMs() < untilMs) return call === 'load' ? 'opening' : 'settling';
+    this.#error = new TurnLimitError(maxTurnMs!);
+    return 'failing';
   }
 
   /** The turn was not granted. With a durable coordinator the mesh has the message: it comes again, here or elsewhere. */
@@ -602,14 +678,14 @@ export class MessageTurn implements Way, Hearer {
   async #fail(turn: MailTurn): Promise<TurnState> {
     const { isDurable, maxAttempts, stopping } = this.#setup;
     if (this.#isNewer) this.#setup.metNewer();
-    // Its account went elsewhere meanwhile, which is no fault of the message's.
-    const isAway = this.#isAway();
-    if (isHeld(turn) && !isAway) await this.#tell(turn);
+    // Its account went elsewhere meanwhile, or its time went by without the state store: no fault of the message's.
+    const isElsewhere = this.#isAway() || this.#isStarved;
+    if (isHeld(turn) && !isElsewhere) await this.#tell(turn);
     if (this.#wish instanceof CancelledError) return 'cancelling';
     this.#attempt?.close();
     if (!isHeld(turn)) return isDurable ? 'left' : 'requeueing';
     // Tried here again it would fail again, and be parked for no fault of its own.
-    if (this.#isNewer || isAway) return this.#pass(turn);
+    if (this.#isNewer || isElsewhere) return this.#pass(turn);
     if (this.#error instanceof StaleFenceError || isDurable) {
       await turn.release({ retry: true, error: textOf(this.#error) });
       return isDurable ? 'returned' : 'requeueing';
@@ -626,6 +702,13 @@ export class MessageTurn implements Way, Hearer {
   /** Whether another replica may know what this one cannot read. */
   get #isNewer(): boolean {
     return this.#error instanceof NewerVersionError && this.#setup.mail !== undefined && this.#setup.passesOn;
+  }
+
+  /** Whether its time went by while the state store was away: somebody else may try. */
+  get #isStarved(): boolean {
+    const { mail, outages, passesOn } = this.#setup;
+    if (!(this.#error instanceof TurnLimitError) || mail === undefined || !passesOn) return false;
+    return outages.load.isAway || outages.save.isAway;
   }
 
   get #newerDelayMs(): number {
@@ -646,7 +729,7 @@ export class MessageTurn implements Way, Hearer {
     const sends = attempt?.sends ?? [];
     attempt?.beginHooks();
     // The next attempt sends no more what this one has sent. If that cannot be recorded, it is sent again.
-    if (sends.some(([state]) => state !== 'failed')) await this.record(sends).catch(() => {});
+    if (sends.some(([state]) => state !== 'failed')) await this.#record(sends).catch(() => {});
     await this.#setup.failed(this.#error, attempt, this.#work);
     await attempt?.flush()?.catch(() => {});
   }
@@ -717,6 +800,11 @@ function endOf(wish: CancelledError | SupersededByNewerError): TurnState {
   return wish instanceof CancelledError ? 'cancelling' : 'interrupted';
 }
 
+/** Whether what the state store did not do is still asked for. */
+function mayEat(state: TurnState): boolean {
+  return state === 'starving' || state === 'opening' || state === 'settling';
+}
+
 function isRunning(state: TurnState): boolean {
   switch (state) {
     case 'opening':
@@ -724,6 +812,7 @@ function isRunning(state: TurnState): boolean {
     case 'handling':
     case 'interrupted':
     case 'settling':
+    case 'starving':
     case 'failing':
     case 'cancelling':
       return true;

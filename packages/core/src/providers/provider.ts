@@ -87,6 +87,11 @@ export interface Provider {
    */
   accountOf?(chat: string): string;
   /**
+   * What the platform counts the messages of `chat` by, where several chats share one limit: the channel of a thread.
+   * `rates.chat` keeps all chats of one place together. Without it, each chat by itself.
+   */
+  placeOf?(chat: string): string;
+  /**
    * Begins to take messages in. Resolves when it works. May be called again after `stop()`. An exclusive one is given the
    * leadership under which it runs; one with `accounts` is started, stopped and closed for each by its name.
    */

@@ -5,7 +5,9 @@ export interface StoredState {
 }
 
 /**
- * Where the state of chats is kept between messages. Values are plain JSON data. What is loaded and what was saved share
+ * Where the state of chats is kept between messages. A call that fails for now, because the store cannot be reached or has
+ * no room, rejects with a CoordinationUnavailableError: the Bot then makes it again, in place, as long as the turn is held.
+ * Any other error fails the message's attempt. Values are plain JSON data. What is loaded and what was saved share
  * nothing: changing one does not change the other.
  */
 export interface StateStore {

@@ -1,3 +1,4 @@
+import type { Adoption, Grant } from '../coordination/store.js';
 import { timing } from '../coordination/timing.js';
 import { assertEqual } from './assertions.js';
 import { beatOn, joined, LEASE_MS, StoreClient } from './StoreClient.js';
@@ -244,6 +245,94 @@ export const MESSAGE_FACTS: Readonly<Record<string, StoreFact>> = {
     assertEqual(await a.accept('k', 'm'), null);
   }),
 
+  'a replica has one suspect message at a time, and gets the next with the end of that': anyTime(async (lab) => {
+    const a = await joined(lab, 'a', { adopts: true });
+    const seqs = await suspects(a, ['k1', 'k2', 'k3']);
+    const first = seqs[0] ?? 0;
+    const fresh = await a.accept('k4', null);
+
+    const back = (await a.release('k1', first, 'return')).news.adopted;
+    const beat = await a.beat([...back, { key: 'k4', ...fresh! }].map(({ key, seq, fence }) => ({ key, seq, fence })));
+    const second = (await a.release('k1', first)).news.adopted;
+    const third = (await a.release('k2', seqs[1] ?? 0, 'withdraw')).news.adopted;
+    const rest = (await a.release('k3', seqs[2] ?? 0)).news.adopted;
+
+    assertEqual((fresh?.fence ?? 0) > 0, true);
+    assertEqual([beat.news.adopted, beat.more], [[], false]);
+    assertEqual(triesOf([...back, ...second, ...third, ...rest]), ['k1 4', 'k2 3', 'k3 3']);
+    assertEqual((await lab.store.inspect()).queues.length, 1);
+  }),
+
+  'suspect messages go to replicas that have none, and to no other': anyTime(async (lab) => {
+    const a = await joined(lab, 'a', { adopts: true });
+    await suspects(a, ['k1', 'k2', 'k3', 'k4']);
+    const b = await joined(lab, 'b', { adopts: true });
+    const first = (await b.beat()).news.adopted;
+    const c = await joined(lab, 'c', { adopts: true });
+    const second = (await c.beat()).news.adopted;
+
+    const again = (await b.beat(first.map(({ key, seq, fence }) => ({ key, seq, fence })))).news.adopted;
+
+    assertEqual([triesOf(first), triesOf(second), again], [['k2 3'], ['k3 3'], []]);
+  }),
+
+  'a message is suspect from its last attempt on, if that comes before the third': anyTime(async (lab) => {
+    const a = await joined(lab, 'a', { adopts: true });
+    const [first, second] = [
+      await a.accept('k1', null, { maxAttempts: 2 }),
+      await a.accept('k2', null, { maxAttempts: 2 }),
+    ];
+
+    const one = (await a.release('k1', first?.seq ?? 0, 'lost')).news.adopted;
+    const two = (await a.release('k2', second?.seq ?? 0, 'lost')).news.adopted;
+
+    assertEqual([triesOf(one), two], [['k1 2'], []]);
+  }),
+
+  'a message that failed by itself is not suspect, however often': anyTime(async (lab) => {
+    const a = await joined(lab, 'a', { adopts: true });
+    const tries: string[] = [];
+    for (const key of ['k1', 'k2']) {
+      const seq = (await a.accept(key, null))?.seq ?? 0;
+      for (let n = 0; n < 4; n++) tries.push(...triesOf((await a.release(key, seq, 'return')).news.adopted));
+    }
+
+    assertEqual(tries.slice(-4), ['k2 2', 'k2 3', 'k2 4', 'k2 5']);
+  }),
+
+  'messages that two replicas died with are suspect': inTime(async (lab) => {
+    const [a, b, c] = [await joined(lab, 'a'), await joined(lab, 'b', { adopts: true }), await joined(lab, 'c')];
+    for (const key of ['k1', 'k2']) await a.accept(key, null);
+
+    await beatOn(lab, [b, c], LEASE_MS);
+    await lab.moveClock?.(beatMs);
+    const first = (await b.beat()).news.adopted;
+    c.adopts = true;
+    await beatOn(lab, [c], LEASE_MS + beatMs);
+    const view: Grant[] = [];
+    const second: Adoption[] = [];
+    for (let n = 0; n < 3; n++) {
+      second.push(...(await c.beat(view)).news.adopted);
+      view.splice(0, view.length, ...second.map(({ key, seq, fence }) => ({ key, seq, fence })));
+    }
+
+    assertEqual([triesOf(first), triesOf(second)], [['k1 2', 'k2 2'], ['k1 3']]);
+  }),
+
+  'a suspect message that has run for five leases holds up no other': inTime(async (lab) => {
+    const a = await joined(lab, 'a', { adopts: true });
+    const [seq = 0] = await suspects(a, ['k1', 'k2']);
+    const [entry] = (await a.beat()).news.adopted;
+    const view = [{ key: 'k1', seq, fence: entry?.fence ?? 0 }];
+
+    await beatOn(lab, [a], LEASE_MS * 4.9, () => view);
+    const early = (await a.beat(view)).news.adopted;
+    await lab.moveClock?.(LEASE_MS * 0.2);
+    const late = (await a.beat(view)).news.adopted;
+
+    assertEqual([early, triesOf(late)], [[], ['k2 3']]);
+  }),
+
   'no answer hands out more messages than its share, and the rest follows': anyTime(async (lab) => {
     const [a, b] = [await joined(lab, 'a'), new StoreClient(lab, 'b')];
     const ops = Array.from({ length: 150 }, (_, n) => {
@@ -265,3 +354,13 @@ export const MESSAGE_FACTS: Readonly<Record<string, StoreFact>> = {
     assertEqual(adopted.size, 150);
   }),
 };
+
+/** Messages of these keys that were in the hand of `client` when it was blocked, twice; the first is in its hand again. */
+async function suspects(client: StoreClient, keys: readonly string[]): Promise<number[]> {
+  const seqs: number[] = [];
+  for (const key of keys) seqs.push((await client.accept(key, null))?.seq ?? 0);
+  for (let n = 0; n < 2; n++) for (const [at, key] of keys.entries()) await client.release(key, seqs[at] ?? 0, 'lost');
+  return seqs;
+}
+
+const triesOf = (adopted: readonly Adoption[]): string[] => adopted.map(({ key, attempt }) => `${key} ${attempt}`);

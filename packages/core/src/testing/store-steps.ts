@@ -84,22 +84,32 @@ export function makeSteps(seed: number, count: number): Step[] {
   const chance = (share: number): boolean => random() < share;
   // Server changes and odd configurations make everything else rare: most lists have none.
   const isStormy = chance(0.3);
+  // Nor do messages become suspect but where replicas are blocked again and again.
+  const isDeadly = chance(0.2);
 
   const op = (): StepOp => {
     const key = oneOf(KEYS);
+    if (isDeadly && chance(0.7)) return deadly(key);
     const kind = below(10);
     if (kind < 3) return { op: 'reserve', key };
     if (kind < 4) return { op: 'try', key };
     if (kind < 6) {
       const id = chance(0.7) ? oneOf(['m1', 'm2', 'm3']) : null;
       const dedupeMs = oneOf([86_400_000, 20_000, 0]);
-      return { op: 'accept', key, id, body: `body ${below(100)}`, maxAttempts: oneOf([1, 1, 2, 5]), dedupeMs };
+      return { op: 'accept', key, id, body: `body ${below(100)}`, maxAttempts: oneOf([1, 2, 3, 5]), dedupeMs };
     }
     if (chance(0.2)) return rare(key);
-    const how = oneOf(['done', 'return', 'return', 'pass', 'withdraw'] as const);
+    const how = oneOf(['done', 'return', 'lost', 'pass', 'withdraw'] as const);
     const error = chance(0.2) ? `reason ${below(3)}` : null;
     const also = chance(0.2) ? Array.from({ length: 1 + below(3) }, () => below(50)) : [];
     return { op: 'release', pick: below(50), how, error, also, isStranger: chance(0.1), isOtherKey: chance(0.05) };
+  };
+  const deadly = (key: string): StepOp => {
+    if (chance(0.3)) {
+      return { op: 'accept', key, id: null, body: '', maxAttempts: oneOf([2, 5, 1000]), dedupeMs: 0 };
+    }
+    const how = chance(0.8) ? 'lost' : oneOf(['done', 'return', 'pass'] as const);
+    return { op: 'release', pick: below(50), how, error: null, also: [], isStranger: false, isOtherKey: false };
   };
   const rare = (key: string): StepOp => {
     if (chance(0.4)) return { op: 'tell', key, note: `note ${below(100)}` };
@@ -108,7 +118,7 @@ export function makeSteps(seed: number, count: number): Step[] {
   };
   const join = (client: number, isNewStart: boolean): Step => {
     const config = chance(0.95) ? {} : oneOf([{ leaseMs: 6000 }, { shards: 2 }, { format: 2 }]);
-    return { kind: 'join', client, isNewStart, adopts: chance(0.6), config, seen: seen() };
+    return { kind: 'join', client, isNewStart, adopts: chance(isDeadly ? 0.95 : 0.6), config, seen: seen() };
   };
   const seen = (): number => {
     if (chance(0.9)) return 0;
@@ -117,7 +127,7 @@ export function makeSteps(seed: number, count: number): Step[] {
   const beat = (): Step => ({
     kind: 'beat',
     client: below(5),
-    adopts: chance(0.6),
+    adopts: chance(isDeadly ? 0.95 : 0.6),
     isOld: chance(0.1),
     isOldEra: chance(0.1),
     isAnswerLost: chance(0.1),

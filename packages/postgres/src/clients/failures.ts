@@ -18,10 +18,24 @@ const NOT_NOW: Readonly<Record<string, string>> = {
   '53000': 'it lacks resources',
   '53100': 'its disk is full',
   '53200': 'its memory is used up',
-  '53300': 'all its connections are taken: raise max_connections, or use a pooler',
+  '53300':
+    'all its connections are taken, or those of this role or database: raise max_connections or their limit, or use a pooler',
   '55P03': 'a lock was not free in time: pg_stat_activity shows which transaction stays open',
   '57014': 'the statement took too long, or an operator cancelled it',
 };
+
+/**
+ * Codes that tell of what somebody took away since the start. Each call asks again all the same: it may come back.
+ */
+const GONE: readonly { readonly state: RegExp; readonly why: string }[] = [
+  { state: /^28/, why: 'it refuses the user or password' },
+  { state: /^3D000/, why: 'there is no database of that name' },
+  { state: /^42501/, why: 'the user lacks a right, or row security keeps rows from it' },
+  {
+    state: /^(?:42P01|42883|3F000|42703)/,
+    why: 'what the package needs in its schema is gone: run migrate() where all of it is, or put it back',
+  },
+];
 
 /** The SQLSTATE of an error that a server replied; undefined for errors of client and network. */
 export function stateOf(error: unknown): string | undefined {
@@ -76,7 +90,18 @@ export function judge(where: string, cause: unknown): Judgement {
   if (state.startsWith('08')) return { error: refused(where, state, messageOf(cause), cause), link: 'broken' };
   const notNow = NOT_NOW[state] ?? (/^(?:53|58|XX)/.test(state) ? messageOf(cause) : undefined);
   if (notNow !== undefined) return { error: refused(where, state, notNow, cause), link: 'kept' };
+  const gone = GONE.find((each) => each.state.test(state));
+  if (gone !== undefined) {
+    return { error: refused(where, state, `${gone.why} (${messageOf(cause)})`, cause), link: 'kept' };
+  }
   return { error: bare(cause), link: 'kept' };
+}
+
+/** What the server said, where that tells of something that was taken away: before the start it never was there. */
+export function goneCause(error: unknown): DatabaseError | undefined {
+  const cause = error instanceof CoordinationUnavailableError ? error.cause : undefined;
+  if (!(cause instanceof DatabaseError)) return undefined;
+  return GONE.some(({ state }) => state.test(cause.code)) ? cause : undefined;
 }
 
 export function unavailable(message: string, cause?: unknown): CoordinationUnavailableError {

@@ -7,7 +7,8 @@ import { checkUrl } from './url.js';
 /** What a library is for this package: a way to connect by URL. */
 export interface Library {
   readonly name: 'pg' | 'postgres';
-  dialer(url: string, settings: DialSettings): Dialer;
+  /** `ssl` is what goes for TLS where the URL says nothing of it. */
+  dialer(url: string, settings: DialSettings, ssl?: unknown): Dialer;
 }
 
 const LIBRARIES = {
@@ -34,7 +35,8 @@ export function pgLibrary(module: unknown): Library {
   const { default: whole, Client = whole?.Client } = module as PgModule;
   return {
     name: 'pg',
-    dialer: (url, settings) => new PgDialer(Client!, { connectionString: checkUrl('url', url) }, settings),
+    dialer: (url, settings, ssl) =>
+      new PgDialer(Client!, { connectionString: checkUrl('url', url), ...tlsBy(url, ssl) }, settings),
   };
 }
 
@@ -43,11 +45,15 @@ export function postgresLibrary(module: unknown): Library {
   return {
     name: 'postgres',
     // It connects with the first query only.
-    dialer: (url, settings) => {
-      const { options } = postgres(checkUrl('url', url), { max: 1 });
+    dialer: (url, settings, ssl) => {
+      const { options } = postgres(checkUrl('url', url), { max: 1, ...tlsBy(url, ssl) });
       return new PostgresJsDialer(postgres as unknown as Postgres, options, settings);
     },
   };
+}
+
+function tlsBy(url: string, ssl: unknown): { ssl?: unknown } {
+  return ssl === undefined || /[?&]ssl/i.test(url) ? {} : { ssl };
 }
 
 /**
@@ -68,30 +74,40 @@ export type Recognised =
       readonly kind: 'pool' | 'client';
       readonly Client: PgClientClass;
       readonly config: PgConfig;
+      readonly ssl: unknown;
     }
-  | { readonly library: 'postgres'; readonly kind: 'sql'; readonly options: PostgresOptions };
+  | { readonly library: 'postgres'; readonly kind: 'sql'; readonly options: PostgresOptions; readonly ssl: unknown };
 
 /** @throws ConfigError when it is none of the instances that are known */
 export function recognise(client: unknown): Recognised {
   if (typeof client === 'function') {
     const { options, unsafe } = client as { options?: PostgresOptions; unsafe?: unknown };
     if (typeof unsafe === 'function' && Array.isArray(options?.host)) {
-      return { library: 'postgres', kind: 'sql', options: options };
+      return { library: 'postgres', kind: 'sql', options, ssl: options.ssl };
     }
     throw notKnown(`a function${client.name === '' ? '' : ` (${client.name})`} that is no instance of postgres`);
   }
   if (typeof client !== 'object' || client === null) throw notKnown(client === null ? 'null' : typeof client);
   const { Client, connectionParameters, options, query } = client as Record<string, unknown>;
   if (typeof query === 'function' && typeof Client === 'function' && typeof options === 'object' && options !== null) {
-    return { library: 'pg', kind: 'pool', Client: Client as PgClientClass, config: withSecrets(options) };
+    const config = withSecrets(options);
+    return { library: 'pg', kind: 'pool', Client: Client as PgClientClass, config, ssl: config.ssl };
   }
   if (typeof query === 'function' && typeof connectionParameters === 'object' && connectionParameters !== null) {
     const own = client.constructor as PgClientClass;
-    return { library: 'pg', kind: 'client', Client: own, config: configOf(client, connectionParameters) };
+    const config = configOf(client, connectionParameters);
+    return { library: 'pg', kind: 'client', Client: own, config, ssl: config.ssl };
   }
   throw notKnown(
     client.constructor?.name === 'Object' ? 'an object that is no client' : `a ${client.constructor?.name}`,
   );
+}
+
+/** Whether the statements of an instance of the user have names on the server, which a pooler of transactions may not know. */
+export function preparesByName(client: unknown): boolean {
+  if (client === undefined) return false;
+  const known = recognise(client);
+  return known.library === 'postgres' && known.options.prepare !== false;
 }
 
 /** What pg hides from printing is left out by a copy as well. */

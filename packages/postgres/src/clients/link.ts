@@ -8,6 +8,8 @@ export interface Link {
    * text. One at a time. Rejects with the library's own error.
    */
   query(text: string, values?: readonly (string | null)[]): Promise<string | null>;
+  /** The process that the other end calls its own: another than the server's where a pooler stands between. */
+  readonly peerPid?: number | undefined;
   /** Ends it at once; what is under way rejects. Repeatable. */
   destroy(): void;
 }

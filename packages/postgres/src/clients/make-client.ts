@@ -3,11 +3,11 @@ import { ConfigError } from '@botmesh/core/spi';
 import { check } from '../check.js';
 import { checkSchema } from '../schema.js';
 import { Calls } from './Calls.js';
-import type { PostgresClient, WakeUp } from './client.js';
+import { DatabaseError, type PostgresClient, type WakeUp } from './client.js';
 import { unavailable } from './failures.js';
 import { Listening } from './Listening.js';
 import type { Library } from './libraries.js';
-import { recognise } from './libraries.js';
+import { findLibrary, preparesByName, recognise } from './libraries.js';
 import type { Dialer, DialSettings, Link } from './link.js';
 import { checkPlace, dialerFor, type Place } from './place.js';
 import { explain, ServerUnfitError } from './unfit.js';
@@ -58,10 +58,14 @@ interface Opened {
   readonly dialer: Dialer;
   readonly calls: Calls;
   readonly listening: Listening;
-  readonly isStrict: boolean;
+  /** Whether each statement has to be begun as READ COMMITTED. */
+  isStrict: boolean;
   /** Whether it is known that what listens hears. */
   isProven: boolean;
 }
+
+/** With which a step refuses to run in a transaction that is stricter than READ COMMITTED. */
+const INVALID_TRANSACTION_STATE = '25000';
 
 /** All connections are its own, also where a client was passed in: what its user does with that one is in nobody's way. */
 class OwnConnections implements PostgresClient {
@@ -97,8 +101,15 @@ class OwnConnections implements PostgresClient {
   }
 
   async call(text: string, values: readonly (string | null)[]): Promise<string | null> {
-    const { calls, isStrict } = this.#current();
-    return calls.run((link) => (isStrict ? asReadCommitted(link, text, values) : link.query(text, values)));
+    const opened = this.#current();
+    const { calls, isStrict } = opened;
+    try {
+      return await calls.run((link) => (isStrict ? asReadCommitted(link, text, values) : link.query(text, values)));
+    } catch (error) {
+      // Somebody has made the role stricter since the start.
+      if (error instanceof DatabaseError && error.code === INVALID_TRANSACTION_STATE) opened.isStrict = true;
+      throw error;
+    }
   }
 
   async listen(channel: string, onPayload: (payload: string) => void, onGap: () => void): Promise<() => Promise<void>> {
@@ -134,7 +145,7 @@ class OwnConnections implements PostgresClient {
   }
 
   async #open(): Promise<Opened> {
-    const { listenUrl, schema, migrate: migrates } = this.#options;
+    const { client, listenUrl, schema, migrate: migrates } = this.#options;
     const dialer = await dialerFor(this.#options, this.#options, this.#library);
     const { where } = dialer;
     this.#where = where;
@@ -143,7 +154,7 @@ class OwnConnections implements PostgresClient {
       await calls.open();
       let isStrict = false;
       await calls.run(async (link) => {
-        const checked = await check(link, { where, schema, migrates });
+        const checked = await check(link, { where, schema, migrates, prepares: preparesByName(client) });
         isStrict = checked.isStrict;
         for (const { code, message } of checked.findings) {
           process.emitWarning(message, { type: 'BotmeshWarning', code: `postgres-${code}` });
@@ -158,15 +169,13 @@ class OwnConnections implements PostgresClient {
     }
   }
 
-  /** By the library that all others go by. */
+  /** By the library that all others go by, and with the same TLS. */
   async #earsOf(listenUrl: string): Promise<Dialer> {
     const { client, connectTimeoutMs, timeoutMs } = this.#options;
     const settings = { connectTimeoutMs, timeoutMs };
-    const name = client === undefined ? this.#library?.name : recognise(client).library;
-    const { findLibrary } = await import('./libraries.js');
-    const library =
-      name === this.#library?.name && this.#library !== undefined ? this.#library : await findLibrary(name);
-    return library.dialer(listenUrl, settings);
+    if (client === undefined) return (this.#library ?? (await findLibrary())).dialer(listenUrl, settings);
+    const { library, ssl } = recognise(client);
+    return (await findLibrary(library)).dialer(listenUrl, settings, ssl);
   }
 
   /** Sends a notification by another connection. A pooler of transactions gives it to nobody, or to somebody else. */
@@ -184,10 +193,16 @@ class OwnConnections implements PostgresClient {
     const { connectTimeoutMs } = this.#options;
     try {
       const limitMs = connectTimeoutMs / 4;
-      await calls.run((link) => link.query('select pg_notify($1, $2)', [channel, '']));
+      await calls.run((link) => link.query('select pg_catalog.pg_notify($1, $2)', [channel, '']));
       await within(limitMs, 'a notification', hears);
     } catch (cause) {
       if (!(cause instanceof Error) || cause.name !== 'TimedOut') throw cause;
+      if (this.#options.listenUrl !== undefined) {
+        throw new ServerUnfitError(
+          'pooler',
+          `What listens by listenUrl hears nothing that is sent by ${this.where}. It has to lead to the same database, with no pooler of transactions between.`,
+        );
+      }
       throw new ServerUnfitError(
         'pooler',
         `What listens by ${this.where} hears nothing: a pooler of transactions, such as PgBouncer, stands between. Pass listenUrl, an address without it, or wakeUp: 'poll'.`,

@@ -7,6 +7,7 @@ export interface PgClient {
   connect(): Promise<unknown>;
   query(config: object): Promise<PgResult | readonly PgResult[]>;
   end(): Promise<void>;
+  readonly processID?: number | null;
   on(event: string, listener: (...args: never[]) => void): unknown;
 }
 
@@ -50,12 +51,10 @@ export class PgDialer implements Dialer {
 
   async dial({ onEnd, onNotification }: LinkEvents): Promise<Link> {
     const { connectTimeoutMs } = this.#settings;
-    let socket: Socket | undefined;
-    const stream = (config: unknown): Socket => {
-      const { stream: own } = this.#config;
-      socket = typeof own === 'function' ? (own(config) as Socket) : new Socket();
-      return socket;
-    };
+    const { stream: own } = this.#config;
+    let socket = typeof own === 'function' ? undefined : new Socket();
+    // Versions before 8.9 take no function.
+    const stream = socket ?? ((config: unknown): Socket => (socket = (own as (config: unknown) => Socket)(config)));
     const client = new this.#Client({
       ...this.#config,
       ...SETTINGS,
@@ -80,6 +79,7 @@ export class PgDialer implements Dialer {
       throw error;
     }
     return {
+      peerPid: client.processID ?? undefined,
       query: async (text, values) => {
         const answer = await client.query({ text, values, rowMode: 'array', types: AS_TEXT });
         const last = Array.isArray(answer) ? (answer as readonly PgResult[]).at(-1) : (answer as PgResult);

@@ -11,7 +11,9 @@ export interface PostgresSql {
 }
 
 interface PostgresQuery {
-  raw(): Promise<readonly (readonly (Uint8Array | null)[])[] & { readonly statement?: unknown }>;
+  raw(): Promise<
+    readonly (readonly (Uint8Array | null)[])[] & { readonly statement?: unknown; readonly state?: { pid?: number } }
+  >;
 }
 
 export type Postgres = (options: object) => PostgresSql;
@@ -94,18 +96,19 @@ export class PostgresJsDialer implements Dialer {
         return socket;
       },
     });
+    const end = (): Promise<void> => sql.end({ timeout: 0 }).catch(() => {});
     const destroy = (): void => {
-      void sql.end({ timeout: 0 }).catch(() => {});
+      void end();
       closeSoon(socket);
     };
     try {
-      const run = await within(limitMs, 'connecting', prove(sql));
+      const { peerPid, run } = await within(limitMs, 'connecting', prove(sql));
       isMade = true;
       if (socket?.destroyed !== false) throw new Error('the connection broke while it was made');
-      return { query: run, destroy };
+      return { query: run, peerPid, destroy };
     } catch (error) {
-      destroy();
-      socket?.destroy();
+      // The library says goodbye by the TLS it has put over the socket: on a closed one that is thrown out of nowhere.
+      void end().finally(() => socket?.destroy());
       throw error;
     }
   }
@@ -134,19 +137,26 @@ type Run = Link['query'];
  * With values the library asks first what types they have, which is one more round trip each time. A query that has its
  * values beforehand, as one has that it sends again, is sent whole. Where that does not work, the slow way is taken.
  */
-async function prove(sql: PostgresSql): Promise<Run> {
+async function prove(sql: PostgresSql): Promise<{ readonly run: Run; readonly peerPid: number | undefined }> {
+  let peerPid: number | undefined;
   const whole: Run = async (text, values) => {
     if (values === undefined) return first(await sql.unsafe(text).raw());
     const query = sql.unsafe(text, [], { simple: false });
     Object.assign(query, { parameters: [...values] });
-    return first(await query.raw());
+    const answer = await query.raw();
+    peerPid = answer.state?.pid;
+    return first(answer);
   };
   try {
-    if ((await whole('select $1::text', [PROBE])) === PROBE) return whole;
+    if ((await whole('select $1::text', [PROBE])) === PROBE) return { run: whole, peerPid };
   } catch (error) {
-    if ((error as { code?: unknown }).code !== '08P01') throw error;
+    // A pooler refuses logins with the same code, and they are fatal.
+    const { code, severity } = error as { code?: unknown; severity?: unknown };
+    if (code !== '08P01' || severity !== 'ERROR') throw error;
   }
-  return async (text, values) => first(await sql.unsafe(text, values === undefined ? [] : [...values]).raw());
+  const slowly: Run = async (text, values) =>
+    first(await sql.unsafe(text, values === undefined ? [] : [...values]).raw());
+  return { run: slowly, peerPid };
 }
 
 type Rows = readonly (readonly (Uint8Array | null)[])[];

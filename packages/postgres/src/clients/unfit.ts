@@ -1,5 +1,5 @@
 import { ConfigError, CoordinationUnavailableError } from '@botmesh/core/spi';
-import { bare, judge, messageOf, stateOf, unavailable } from './failures.js';
+import { bare, goneCause, judge, messageOf, stateOf, unavailable } from './failures.js';
 
 /**
  * What has to be changed before a server can be used.
@@ -12,6 +12,7 @@ import { bare, judge, messageOf, stateOf, unavailable } from './failures.js';
  * - `newer`: its tables are of a newer version of the package
  * - `standby`: it takes no writes
  * - `pooler`: what listens there hears nothing
+ * - `setting`: a setting of the database or the role does not go with the package
  * - `version`: the server is too old
  */
 export type UnfitReason =
@@ -23,6 +24,7 @@ export type UnfitReason =
   | 'newer'
   | 'standby'
   | 'pooler'
+  | 'setting'
   | 'version';
 
 /** The server answers, and cannot be used as it is set up: time alone would not mend it. */
@@ -45,6 +47,30 @@ interface Sign {
 }
 
 const SIGNS: readonly Sign[] = [
+  {
+    sign: /no encryption|SSL required/i,
+    reason: 'login',
+    explain: (where) =>
+      `${where} takes no connection like this one: pg_hba.conf has this user, database or host not, or by TLS only. For TLS add ?sslmode=verify-full to the url, or pass a client with ssl: { ca }.`,
+  },
+  {
+    sign: /valid client certificate|certificate required|certificate authentication failed/i,
+    reason: 'certificate',
+    explain: (where) =>
+      `${where} wants a certificate of this user. Pass a client with ssl: { ca, cert, key }, or sslcert and sslkey in the url of pg.`,
+  },
+  {
+    sign: /unsupported startup parameter/i,
+    reason: 'pooler',
+    explain: (where) =>
+      `The pooler at ${where} refuses a setting that the url or client asks for at login. Leave it out, set it for the role, or list it in ignore_startup_parameters.`,
+  },
+  {
+    sign: /statement pooling mode/,
+    reason: 'pooler',
+    explain: (where) =>
+      `The pooler before ${where} gives out connections for single statements, so there are no transactions. Set pool_mode to transaction.`,
+  },
   {
     sign: /^28|SCRAM|SASL|password must be a string|(?:password|auth\w*) failed|no such user/i,
     reason: 'login',
@@ -87,7 +113,8 @@ const SIGNS: readonly Sign[] = [
 ];
 
 /** What a failed first contact means: an error that says what to change, or that the server cannot be reached now. */
-export function explain(where: string, cause: unknown): Error {
+export function explain(where: string, thrown: unknown): Error {
+  const cause = goneCause(thrown) ?? thrown;
   if (cause instanceof ConfigError || cause instanceof CoordinationUnavailableError) return cause;
   const state = stateOf(cause);
   const found = messageOf(cause);

@@ -154,7 +154,8 @@ begin
     return;
   end if;
   if s.quarantine <> 0 then return; end if;
-  for found_key in select key from @.chat where mesh = s.mesh and orphan is not null order by orphan limit 64 loop
+  s := @.try_next_suspect(s);
+  for found_key in select key from @.chat where mesh = s.mesh and orphan < @.first_suspect() order by orphan limit 64 loop
     s := @.settle(s, found_key);
   end loop;
   for c in select * from @.chat where mesh = s.mesh and offered and owner = s.me and is_message and batch <= answered order by seq loop
@@ -172,7 +173,7 @@ begin
     end if;
     s := @.offer(s, c);
   end loop;
-  has_more := exists (select from @.chat where mesh = s.mesh and orphan is not null);
+  has_more := exists (select from @.chat where mesh = s.mesh and orphan < @.first_suspect());
 end`,
   },
   {

@@ -68,6 +68,7 @@ begin
   e.attempt := 1;
   e.max_attempts := 0;
   e.dedupe_ms := 0;
+  e.suspect := false;
   return e;
 end`,
   },
@@ -154,6 +155,7 @@ declare
   is_head boolean;
   is_held boolean;
   is_text boolean;
+  is_suspect boolean;
   brought_by bigint;
 begin
   select * into c from @.chat where mesh = s.mesh and key = the_key and seq <> 0;
@@ -173,11 +175,10 @@ begin
   s.taken_fence := case when is_held then c.fence else 0 end;
   if is_held and cardinality(also) > 0 then s := @.finish_behind(s, c, also); end if;
   if not is_text then return @.remove(s, c, the_seq, brought_by); end if;
-  if how = 'b' then
-    if reason is not null then
-      update @.entry set error = reason where mesh = s.mesh and key = the_key and seq = the_seq;
-    end if;
-    return @.detach(s, c, the_seq, brought_by);
+  if how = 'l' and is_head and c.fence <> 0 then c := @.count_attempt(c, true); end if;
+  select suspect into is_suspect from @.entry where mesh = s.mesh and key = the_key and seq = the_seq;
+  if is_suspect then
+    update @.replica set trial = null where mesh = s.mesh and epoch = s.me and trial = the_key;
   end if;
   if how = 'p' then
     -- Back to its place as if it had never been granted.
@@ -187,8 +188,17 @@ begin
     s.passing := 0;
     return s;
   end if;
-  s := @.forget(s, the_key, the_seq, how = 'd');
-  return @.remove(s, c, the_seq, brought_by);
+  if how = 'b' or how = 'l' then
+    if reason is not null then
+      update @.entry set error = reason where mesh = s.mesh and key = the_key and seq = the_seq;
+    end if;
+    s := @.detach(s, c, the_seq, brought_by);
+  else
+    s := @.forget(s, the_key, the_seq, how = 'd');
+    s := @.remove(s, c, the_seq, brought_by);
+  end if;
+  if is_suspect then s := @.try_next_suspect(s); end if;
+  return s;
 end`,
   },
   {

@@ -107,12 +107,8 @@ declare
   e @.entry;
   adopter @.replica;
 begin
+  if c.fence <> 0 then c := @.count_attempt(c, c.owner <> 0); end if;
   select * into strict e from @.entry where mesh = c.mesh and key = c.key and seq = c.seq;
-  if c.fence <> 0 then
-    c.fence := 0;
-    e.attempt := e.attempt + 1;
-    update @.entry set attempt = e.attempt where mesh = c.mesh and key = c.key and seq = c.seq;
-  end if;
   if c.owner <> 0 then perform @.count_ticket(s.mesh, c.owner, c.batch, -1); end if;
   c.owner := 0;
   c.offered := false;
@@ -125,16 +121,17 @@ begin
     return;
   end if;
   if s.quarantine = 0 then
-    adopter := @.choose_adopter(s, c.seq);
+    adopter := @.choose_adopter(s, c.seq, e.suspect);
   end if;
   if adopter.epoch is null then
     if c.orphan is null then
       s.count := s.count + 1;
-      c.orphan := s.count;
+      c.orphan := s.count + case when e.suspect then @.first_suspect() else 0 end;
     end if;
     return;
   end if;
   c.orphan := null;
+  if e.suspect then update @.replica set trial = c.key where mesh = s.mesh and epoch = adopter.epoch; end if;
   c.owner := adopter.epoch;
   c.batch := case when adopter.epoch = s.me then s.batch else 0 end;
   c.offered := true;
@@ -161,18 +158,57 @@ end`,
   },
   {
     // The caller if it can and does not pass the message on just now, else the live replica with the fewest tickets.
-    signature: '@.choose_adopter(s @.step, the_seq bigint) returns @.replica',
+    signature: '@.choose_adopter(s @.step, the_seq bigint, is_suspect boolean) returns @.replica',
     body: `
 declare
   best @.replica;
 begin
   if s.me <> 0 and s.my_adopts and s.passing <> the_seq and coalesce(cardinality(s.adopted), 0) < 64 then
-    select * into best from @.replica where mesh = s.mesh and epoch = s.me;
-  else
-    select * into best from @.replica
-      where mesh = s.mesh and adopts and proven and not replaced and epoch <> s.me order by total, epoch limit 1;
+    select * into best from @.replica r
+      where mesh = s.mesh and epoch = s.me and not (is_suspect and @.is_on_trial(s, r));
+    if found then return best; end if;
   end if;
+  select * into best from @.replica r
+    where mesh = s.mesh and adopts and proven and not replaced and epoch <> s.me
+      and not (is_suspect and @.is_on_trial(s, r))
+    order by total, epoch limit 1;
   return best;
+end`,
+  },
+  {
+    // It was granted and did not end. is_death: neither did its replica. From its third attempt on, or its last one, it is
+    // then suspect.
+    signature: '@.count_attempt(c @.chat, is_death boolean) returns @.chat',
+    body: `
+begin
+  c.fence := 0;
+  update @.entry set attempt = attempt + 1, suspect = suspect or (is_death and attempt + 1 >= least(3, max_attempts))
+    where mesh = c.mesh and key = c.key and seq = c.seq;
+  return c;
+end`,
+  },
+  {
+    // Whether a replica has a suspect message in its hand. One that has run for five leases holds up no other.
+    signature: '@.is_on_trial(s @.step, r @.replica) returns boolean',
+    body: `
+begin
+  return r.trial is not null and exists (
+    select from @.chat c join @.entry e on e.mesh = c.mesh and e.key = c.key and e.seq = c.seq
+    where c.mesh = s.mesh and c.key = r.trial and c.owner = r.epoch and e.suspect
+      and s.wall - c.fence / 1000.0 < 5 * s.lease
+  );
+end`,
+  },
+  {
+    // Hands out the suspect message that has waited longest, if any replica may have one.
+    signature: '@.try_next_suspect(s @.step) returns @.step',
+    body: `
+declare
+  found_key text;
+begin
+  select key into found_key from @.chat where mesh = s.mesh and orphan >= @.first_suspect() order by orphan limit 1;
+  if found then s := @.settle(s, found_key); end if;
+  return s;
 end`,
   },
   {

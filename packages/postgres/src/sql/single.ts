@@ -48,8 +48,8 @@ begin
     where namespace = the_namespace and shard between the_shard and the_shard order by shard desc limit 1 for update;
   a.now := @.now_us() / 1000;
   select at into a.replica_at from ${newest('replica', 'mesh = a.mesh', 'epoch', 'the_epoch')} r
-    where instance = the_instance and proven and not replaced and batch < number and abs(a.now) <= 4503599627370
-      and the_run = (select id || ' ' || xmin::text from @.server) and @.few() > 0;
+    where instance = the_instance and proven and not replaced and trial is null and batch < number
+      and abs(a.now) <= 4503599627370 and the_run = (select id || ' ' || xmin::text from @.server) and @.few() > 0;
   -- Else something is the matter that step_apply finds out before it looks at its operations.
   if a.replica_at is not null then
     a.base := greatest(a.base, a.now * 1000 - 1);

@@ -86,18 +86,20 @@ begin
 end`,
   },
   {
-    // Copied to another server, or put back from a dump, the row is another one: the transaction that wrote it tells.
+    // Copied to another server, or put back from a dump, the row is another one: the transaction that wrote it tells. A copy of
+    // the whole database in the same server has that, too, but not its number.
     signature: '@.run() returns text',
     body: `
 declare
   found_run text;
+  the_database oid := (select d.oid from pg_catalog.pg_database d where d.datname = current_database());
 begin
   select id || ' ' || xmin::text into found_run from @.server;
   if found_run is null then
     insert into @.server (id) values (gen_random_uuid()::text) on conflict do nothing;
     select id || ' ' || xmin::text into strict found_run from @.server;
   end if;
-  return found_run;
+  return found_run || ' ' || the_database;
 end`,
   },
   {

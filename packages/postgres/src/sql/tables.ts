@@ -10,6 +10,9 @@ create function @.now_us() returns bigint language sql volatile parallel safe as
 -- Batches of so few keys go key by key. With 0, a batch of one operation goes as all others do.
 create function @.few() returns integer language sql immutable parallel safe as 'select 3';
 
+-- From this place on an orphan is a suspect message.
+create function @.first_suspect() returns bigint language sql immutable parallel safe as 'select 4503599627370496';
+
 -- The server's identity. What an unlogged table holds is gone exactly when writes may have been lost: after a crash, and on a
 -- standby that was promoted.
 create unlogged table @.server (
@@ -56,6 +59,8 @@ create table @.replica (
   -- How many tickets it has, and how many of them its last batch brought.
   total bigint not null default 0,
   fresh bigint not null default 0,
+  -- The key of the suspect message that it was handed last.
+  trial text collate "C",
   primary key (mesh, epoch)
 ) with (fillfactor = 30);
 
@@ -82,6 +87,7 @@ create table @.chat (
   offered boolean not null,
   -- Whether anything may wait behind it.
   more boolean not null,
+  -- Its place among those that nobody could take over yet; suspect messages have theirs from 2^52 on.
   orphan bigint,
   primary key (mesh, key)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2);
@@ -105,6 +111,7 @@ create table @.entry (
   long_id text,
   body text,
   error text,
+  suspect boolean not null default false,
   primary key (mesh, key, seq)
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05);
 create unique index entry_id on @.entry (mesh, key, id) where id is not null;

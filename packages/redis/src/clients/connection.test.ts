@@ -32,7 +32,7 @@ describe.each(testClients)('through $name', ({ library, make }) => {
   });
 
   async function connect(options: Partial<ConnectionOptions> = {}): Promise<Connection> {
-    const where = options.client === undefined ? { url: proxy.url } : {};
+    const where = options.client === undefined ? { url: `redis://127.0.0.1:${proxy.port}` } : {};
     const connection = await openConnection({ ...TIMES, ...where, ...options }, library);
     opened.push(connection);
     return connection;

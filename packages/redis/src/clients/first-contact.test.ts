@@ -102,7 +102,9 @@ describe.each(testClients)('$name', (client) => {
     proxy.set('cut');
 
     const before = performance.now();
-    await expect(check(client, { url: proxy.url, connectTimeoutMs: 300 })).rejects.toMatchObject({
+    await expect(
+      check(client, { url: `redis://127.0.0.1:${proxy.port}`, connectTimeoutMs: 300 }),
+    ).rejects.toMatchObject({
       code: 'unavailable',
     });
     expect(performance.now() - before).toBeLessThan(2500);

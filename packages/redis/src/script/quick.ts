@@ -50,7 +50,7 @@ if isQuick and string.find(letters, 'a', 1, true) then
       names[#names + 1] = #key .. ':' .. key .. ARGV[at]
       at = at + 4
     elseif letter == 'm' then at = at + 3
-    elseif letter == 'd' or letter == 'b' or letter == 'p' or letter == 'w' then at = at + 1
+    elseif letter == 'd' or letter == 'b' or letter == 'l' or letter == 'p' or letter == 'w' then at = at + 1
     elseif letter ~= 'r' and letter ~= 't' then break end
   end
   local found = #names > 0 and call('HMGET', KEY.ids, unpack(names))
@@ -67,7 +67,7 @@ if isQuick then
   -- Entries stay packed here, as record.ts packs them. A head is its flags in byte 1, seq from 2, owner from 10, fence from
   -- 18, era from 26, batch from 34; of a message, attempt from 42, attempts allowed from 50, time to remember from 58, the
   -- length of its id from 66, its id from 70. What waits is key, seq, owner, batch, flags and message. Flags: 1 somebody
-  -- waits behind, 2 offered, 4 a message, 8 it has an id, 16 it was returned with a reason.
+  -- waits behind, 2 offered, 4 a message, 8 it has an id, 16 it was returned with a reason, 32 it is suspect.
   while nextOp <= #letters do
     local letter, key = sub(letters, nextOp, nextOp), ARGV[8 + nextOp]
     -- isFree: whether this part may do it. Nothing is changed before that is known.

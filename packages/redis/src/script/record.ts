@@ -9,7 +9,7 @@ local S = {
   run = storedRun, isMeshChanged = false, last = last, count = count, remembered = remembered,
   -- Rows by epoch; false where there is none. How many tickets a row has, and how many of them its last batch brought,
   -- is counted in it: no list of tickets is kept.
-  rows = {}, areAllRead = false, changedRows = {}, changedBatches = {},
+  rows = {}, areAllRead = false, changedRows = {}, changedBatches = {}, trials = {}, changedTrials = {},
   heads = {}, raws = raws, changedHeads = {}, changedRaws = changedRaws,
   -- What was queued behind a head in this step: by key in order, and by seq.
   queued = {}, queuedBySeq = {},
@@ -89,15 +89,30 @@ function R.liveRows()
   return live
 end
 
+-- The key of the suspect message that an epoch was handed last; false for none.
+function R.trialOf(epoch)
+  local key = S.trials[epoch]
+  if key == nil then
+    key = call('HGET', KEY.mesh, 's' .. R.digits(epoch))
+    S.trials[epoch] = key
+  end
+  return key
+end
+
+function R.setTrial(epoch, key)
+  S.trials[epoch] = key
+  S.changedTrials[epoch] = true
+end
+
 -- ── Entries ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 -- Flags of an entry.
-local MORE, OFFERED, MESSAGE, ID, ERROR = 1, 2, 4, 8, 16
+local MORE, OFFERED, MESSAGE, ID, ERROR, SUSPECT = 1, 2, 4, 8, 16, 32
 
 function R.flagsOf(entry)
   return (entry.more and MORE or 0) + (entry.offered and OFFERED or 0) + (entry.isMessage and MESSAGE or 0)
-    + (entry.id and ID or 0) + (entry.error and ERROR or 0)
+    + (entry.id and ID or 0) + (entry.error and ERROR or 0) + (entry.suspect and SUSPECT or 0)
 end
 
 function R.readMessage(entry, flags, raw, at)
@@ -105,7 +120,8 @@ function R.readMessage(entry, flags, raw, at)
   entry.isMessage = true
   entry.attempt, entry.maxAttempts, entry.dedupeMs, at = unpackAs('>ddd', raw, at)
   if flags % (2 * ID) >= ID then entry.id, at = unpackAs('>I4c0', raw, at) end
-  if flags >= ERROR then entry.error = sub(raw, at) end
+  if flags % (2 * ERROR) >= ERROR then entry.error = sub(raw, at) end
+  entry.suspect = flags >= SUSPECT
   return entry
 end
 
@@ -346,8 +362,15 @@ function R.flushMesh()
     else
       meshGone[#meshGone + 1] = 'r' .. name
       meshGone[#meshGone + 1] = 'b' .. name
+      meshGone[#meshGone + 1] = 's' .. name
       call('HDEL', KEY.answers, name)
       call('HDEL', KEY.notes, name)
+    end
+  end
+  for epoch in pairs(S.changedTrials) do
+    if S.rows[epoch] then
+      meshSet[#meshSet + 1] = 's' .. R.digits(epoch)
+      meshSet[#meshSet + 1] = S.trials[epoch]
     end
   end
   for epoch in pairs(S.changedBatches) do

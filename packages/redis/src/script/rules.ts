@@ -4,6 +4,9 @@
  */
 export const RULES = `
 local ADOPT_SHARE, MOST_NOTES = 64, 256
+-- A message that a replica died with is suspect from this attempt on, or from its last one; one that has run for so many
+-- leases holds up no other; from this score on an orphan is a suspect message.
+local SUSPECT_FROM, TRIAL_LEASES, FIRST_SUSPECT = 3, 5, '4503599627370496'
 
 -- ── Stamps and eras ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -106,12 +109,20 @@ function R.offer(entry)
   S.adopted[#S.adopted + 1] = { entry = entry, seq = entry.seq, fence = entry.fence, attempt = entry.attempt }
 end
 
+-- Whether a replica has a suspect message in its hand.
+function R.isOnTrial(row)
+  local key = R.trialOf(row.epoch)
+  local head = key and R.headOf(key)
+  return head and head.suspect and head.owner == row.epoch and now - head.fence / 1000 < TRIAL_LEASES * S.leaseMs
+end
+
 -- The caller if it can and does not pass the entry on just now, else the live replica with the fewest tickets.
 function R.chooseAdopter(entry)
-  if S.me and S.me.adopts and S.passing ~= entry and #S.adopted < ADOPT_SHARE then return S.me end
+  local function isFree(row) return not entry.suspect or not R.isOnTrial(row) end
+  if S.me and S.me.adopts and S.passing ~= entry and #S.adopted < ADOPT_SHARE and isFree(S.me) then return S.me end
   local best
   for _, row in ipairs(R.liveRows()) do
-    if row.adopts and row.proven and not row.replaced and row ~= S.me then
+    if row.adopts and row.proven and not row.replaced and row ~= S.me and isFree(row) then
       if best == nil or row.total < best.total then best = row end
     end
   end
@@ -128,12 +139,17 @@ function R.park(entry)
   R.shift(entry)
 end
 
+-- It was granted and did not end. isDeath: neither did its replica.
+function R.countAttempt(entry, isDeath)
+  entry.fence = 0
+  entry.attempt = entry.attempt + 1
+  if isDeath and entry.attempt >= math.min(SUSPECT_FROM, entry.maxAttempts) then entry.suspect = true end
+  S.changedHeads[entry.key] = true
+end
+
 -- Gives the head, a message whose owner is gone, to a live replica, or parks it. False when nobody can take it now.
 function R.passOn(entry)
-  if entry.fence ~= 0 then
-    entry.fence = 0
-    entry.attempt = entry.attempt + 1
-  end
+  if entry.fence ~= 0 then R.countAttempt(entry, entry.owner ~= 0) end
   local former = R.rowOf(entry.owner)
   if former then R.addTicket(former, entry, -1) end
   R.unoffer(entry)
@@ -148,6 +164,7 @@ function R.passOn(entry)
   if adopter == nil then return false end
   if entry.isOrphan then call('ZREM', KEY.orphans, entry.key) end
   entry.isOrphan = false
+  if entry.suspect then R.setTrial(adopter.epoch, entry.key) end
   entry.owner = adopter.epoch
   entry.batch = adopter == S.me and S.batch or 0
   entry.offered = true
@@ -158,11 +175,15 @@ function R.passOn(entry)
   return true
 end
 
+function R.addOrphan(entry)
+  S.count = S.count + 1
+  call('ZADD', KEY.orphans, 'NX', S.count + (entry.suspect and FIRST_SUSPECT or 0), entry.key)
+end
+
 function R.leaveOrphan(entry)
   if entry.isOrphan then return end
   entry.isOrphan = true
-  S.count = S.count + 1
-  call('ZADD', KEY.orphans, 'NX', S.count, entry.key)
+  R.addOrphan(entry)
 end
 
 -- Brings the head of key to a live owner and grants it. Every step that changes a head ends here.
@@ -190,6 +211,12 @@ function R.settle(key)
       head = R.shift(head)
     end
   end
+end
+
+-- Hands out the suspect message that has waited longest, if any replica may have one.
+function R.tryNextSuspect()
+  local key = call('ZRANGEBYSCORE', KEY.orphans, FIRST_SUSPECT, '+inf', 'LIMIT', 0, 1)[1]
+  if key then R.settle(key) end
 end
 
 -- R1: removing the row is the death. Those of its tickets that stand further back are skipped when they come to the head.
@@ -243,8 +270,7 @@ function R.repair()
       head = R.shift(head)
     end
     if head and head.isOrphan then
-      S.count = S.count + 1
-      call('ZADD', KEY.orphans, 'NX', S.count, head.key)
+      R.addOrphan(head)
     elseif head and head.offered then
       call('HSET', KEY.offers, head.key, R.double(head.owner))
     end
@@ -383,8 +409,11 @@ function R.release(key, seq, how, reason, also)
   if isHeld and also and #also > 0 then R.finishBehind(entry, also) end
   if not entry.isMessage then
     R.remove(S.me, entry)
-  elseif how == 'b' then
+    return released
+  end
+  if how == 'b' or how == 'l' then
     entry.error = reason or entry.error
+    if how == 'l' and entry.fence ~= 0 then R.countAttempt(entry, true) end
     R.detach(S.me, entry)
   elseif how == 'p' then
     entry.fence = 0
@@ -395,6 +424,7 @@ function R.release(key, seq, how, reason, also)
     R.forget(entry, how == 'd')
     R.remove(S.me, entry)
   end
+  if entry.suspect and how ~= 'p' then R.tryNextSuspect() end
   return released
 end
 

@@ -58,7 +58,7 @@ local quickGrants = {}
 
 -- Whether all of the batch makes room: it has to go through where memory is full. A server whose memory is full refuses a
 -- script its first write if that could need more, and none after one that could not.
-local frees = step == 'apply' and not string.find(ARGV[8], '[^dbpwDBPWx]')
+local frees = step == 'apply' and not string.find(ARGV[8], '[^dblpwDBLPWx]')
 
 local function callMany(command, key, list)
   for from = 1, #list, 4000 do

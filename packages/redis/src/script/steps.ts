@@ -156,12 +156,14 @@ end
 
 -- ── apply: epoch, instance, batch, a letter for each operation, their keys, what else each needs ─────────────────────
 
--- r reserve, t try, a accept with an id, m accept without one; d, b, p, w release done, back, passed on and withdrawn,
+-- r reserve, t try, a accept with an id, m accept without one; d, b, l, p, w release done, back, lost, passed on and withdrawn,
 -- in capitals with a reason and more to finish; n tell, y replay, x drop.
 function R.runOp(letter, key, number, text)
   if letter == 'r' then return R.enqueue({ key = key }) end
   if letter == 't' then return R.tryTake(key) end
-  if letter == 'd' or letter == 'b' or letter == 'p' or letter == 'w' then return R.release(key, number(), letter) end
+  if letter == 'd' or letter == 'b' or letter == 'l' or letter == 'p' or letter == 'w' then
+    return R.release(key, number(), letter)
+  end
   if letter == 'a' then return R.accept(key, text(), text(), number(), number()) end
   if letter == 'm' then return R.accept(key, nil, text(), number(), number()) end
   if letter == 'n' then return R.tellHolder(key, text()) end
@@ -340,7 +342,10 @@ function R.lookAround(answered)
     return false
   end
   if S.quarantineMs ~= 0 then return false end
-  for _, key in ipairs(call('ZRANGE', KEY.orphans, 0, ADOPT_SHARE - 1)) do R.settle(key) end
+  R.tryNextSuspect()
+  for _, key in ipairs(call('ZRANGEBYSCORE', KEY.orphans, '-inf', '(' .. FIRST_SUSPECT, 'LIMIT', 0, ADOPT_SHARE)) do
+    R.settle(key)
+  end
   local isHandedOut = {}
   for _, each in ipairs(S.adopted) do isHandedOut[each.seq] = true end
   for _, entry in ipairs(R.offersToMe()) do
@@ -351,7 +356,7 @@ function R.lookAround(answered)
       R.offer(entry)
     end
   end
-  return call('ZCARD', KEY.orphans) > 0
+  return call('ZCOUNT', KEY.orphans, '-inf', '(' .. FIRST_SUSPECT) > 0
 end
 
 -- Of its notes the caller keeps those that it has not heard and that are for a turn it still has.

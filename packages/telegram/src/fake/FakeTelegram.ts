@@ -59,6 +59,7 @@ export class FakeTelegram implements AsyncDisposable {
   readonly #queue = new UpdateQueue();
   readonly #refusals: PlannedRefusal[] = [];
   readonly #files = new FakeFiles();
+  readonly #lost = new Map<string, number>();
   readonly #migrated = new Map<number, number>();
   readonly #deliveries: Delivery[] = [];
   #delivery: WebhookDelivery | undefined;
@@ -204,6 +205,11 @@ export class FakeTelegram implements AsyncDisposable {
     this.#refusals.push({ of, error: new ApiError(status, description), left: of.times ?? 1 });
   }
 
+  /** The next `times` calls of `method` are done, and their answers are lost on the way. */
+  loseAnswers(method: string, times = 1): void {
+    this.#lost.set(method, (this.#lost.get(method) ?? 0) + times);
+  }
+
   /** The group becomes a supergroup: the bot hears of it, and calls that name the old chat are refused from now on. */
   migrate(from: number, to: number): void {
     this.#migrated.set(from, to);
@@ -219,19 +225,34 @@ export class FakeTelegram implements AsyncDisposable {
     const [, path] = new RegExp(`^/file/bot${this.token}/(.+)$`).exec(request.url ?? '') ?? [];
     const file = path === undefined ? undefined : this.#files.at(path);
     if (file !== undefined) return void response.writeHead(200).end(file);
-    const { status, body } = await this.#respond(request, gone.signal);
+    const { status, body, method = '' } = await this.#respond(request, gone.signal);
     if (status === 409) this.conflicts += 1;
     const headers: Record<string, string> = { 'content-type': 'application/json' };
-    response.writeHead(status, headers).end(JSON.stringify(body));
+    if (this.#isLost(method)) response.destroy();
+    else response.writeHead(status, headers).end(JSON.stringify(body));
     for (const watcher of this.#watchers.splice(0)) watcher();
   }
 
-  async #respond(request: IncomingMessage, gone: AbortSignal): Promise<{ status: number; body: object }> {
+  #isLost(method: string): boolean {
+    const left = this.#lost.get(method) ?? 0;
+    if (left > 0) this.#lost.set(method, left - 1);
+    return left > 0;
+  }
+
+  async #respond(
+    request: IncomingMessage,
+    gone: AbortSignal,
+  ): Promise<{ status: number; body: object; method?: string }> {
     try {
       const call = await readCall(request);
       if (call === undefined) throw new ApiError(404, 'Not Found');
       if (call.token !== this.token) throw new ApiError(401, 'Unauthorized');
-      return { status: 200, body: { ok: true, result: await this.#run(call.method, call.payload, call.files, gone) } };
+      const { method } = call;
+      return {
+        status: 200,
+        body: { ok: true, result: await this.#run(method, call.payload, call.files, gone) },
+        method,
+      };
     } catch (error) {
       const known = error instanceof ApiError ? error : badRequest("can't parse the call");
       return { status: known.status, body: known.body };

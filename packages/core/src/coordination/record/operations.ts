@@ -1,6 +1,18 @@
 /** The operations of a batch. */
 import type { Op, Taken } from '../store.js';
-import { bury, detach, headOf, hold, isGranted, push, remove, settle, takeOut } from './queues.js';
+import {
+  bury,
+  countAttempt,
+  detach,
+  headOf,
+  hold,
+  isGranted,
+  push,
+  remove,
+  settle,
+  takeOut,
+  tryNextSuspect,
+} from './queues.js';
 import type { Entry, Message, Queue, Row } from './record.js';
 import { isOver, type Step, stamp } from './step.js';
 
@@ -79,27 +91,34 @@ export function accept(step: Step, me: Row, op: Op & { op: 'accept' }): Taken | 
     record.done.delete(name);
     record.taken.add(name);
   }
-  return enqueue(step, me, op.key, { id, body, maxAttempts, dedupeMs, attempt: 1, error: null });
+  return enqueue(step, me, op.key, { id, body, maxAttempts, dedupeMs, attempt: 1, error: null, suspect: false });
 }
 
 /** R12 and releases by anyone but the owner: an entry the caller does not own is left alone. */
 export function release(step: Step, me: Row, op: Op & { op: 'release' }): Taken | null {
   const entry = me.tickets.get(op.seq);
   if (entry === undefined || entry.key !== op.key) return null;
-  const { also = [], error = null, how } = op;
+  const { also = [], how } = op;
   const { fence, message, seq } = entry;
   const isHeld = headOf(step, entry.key) === entry && isGranted(step, entry);
   if (isHeld && also.length > 0) finishBehind(step, me, entry, also);
   if (message === null) remove(step, me, entry);
-  else if (how === 'return') {
-    message.error = error ?? message.error;
-    detach(step, me, entry);
-  } else if (how === 'pass') pass(step, me, entry);
+  else if (how === 'pass') pass(step, me, entry);
   else {
-    forget(step, entry.key, message, how === 'done');
-    remove(step, me, entry);
+    if (how === 'return' || how === 'lost') giveBack(step, me, entry, message, op);
+    else {
+      forget(step, entry.key, message, how === 'done');
+      remove(step, me, entry);
+    }
+    if (message.suspect) tryNextSuspect(step);
   }
   return { seq, fence: isHeld ? fence : 0 };
+}
+
+function giveBack(step: Step, me: Row, entry: Entry, message: Message, { error, how }: Op & { op: 'release' }): void {
+  message.error = error ?? message.error;
+  if (how === 'lost' && entry.fence !== 0) countAttempt(entry, message, true);
+  detach(step, me, entry);
 }
 
 /** Ends messages that wait behind the head, whoever owns them: only the holder may, for nobody else runs here now. */
@@ -147,7 +166,7 @@ export function replay(step: Step, op: Op & { op: 'replay' }): Taken | null {
   if (parked === undefined || parked.key !== key) return null;
   record.parked.delete(op.seq);
   const { id, body } = parked;
-  const message: Message = { id, body, maxAttempts, dedupeMs, attempt: 1, error: null };
+  const message: Message = { id, body, maxAttempts, dedupeMs, attempt: 1, error: null, suspect: false };
   const seq = stamp(step);
   const entry: Entry = { key, seq, owner: 0, fence: 0, era: 0, batch: 0, offered: false, message };
   const queue = record.queues.get(key);

@@ -1,10 +1,14 @@
 /** The queues: who is next, who is skipped, who takes over a message, who is buried. */
 import type { Push } from '../store.js';
 import type { Entry, Message, Row } from './record.js';
-import { type Step, stamp } from './step.js';
+import { configOf, type Step, stamp } from './step.js';
 
 /** No answer hands out more messages than this. */
 export const ADOPT_SHARE = 64;
+/** A message that a replica died with is suspect from this attempt on, or from its last one. */
+const SUSPECT_FROM = 3;
+/** A suspect that has run for so many leases holds up no other: it may wait for that one's key. */
+const TRIAL_LEASES = 5;
 
 export function headOf(step: Step, key: string): Entry | undefined {
   return step.record.queues.get(key)?.at(0);
@@ -34,7 +38,8 @@ export function settle(step: Step, key: string): void {
       }
     }
     if (head.message !== null && !passOn(step, head, head.message)) {
-      record.orphans.add(key);
+      if (head.message.suspect) record.suspects.add(key);
+      else record.orphans.add(key);
       return;
     }
     if (head.message !== null) continue;
@@ -61,10 +66,7 @@ export function hold(step: Step, entry: Entry): void {
 /** Gives a message whose owner is gone to a live replica, or parks it. False when nobody can take it now. */
 export function passOn(step: Step, entry: Entry, message: Message): boolean {
   const { record } = step;
-  if (entry.fence !== 0) {
-    entry.fence = 0;
-    message.attempt += 1;
-  }
+  if (entry.fence !== 0) countAttempt(entry, message, entry.owner !== 0);
   record.live.get(entry.owner)?.tickets.delete(entry.seq);
   entry.owner = 0;
   if (message.attempt > message.maxAttempts) {
@@ -75,6 +77,10 @@ export function passOn(step: Step, entry: Entry, message: Message): boolean {
   const adopter = chooseAdopter(step, entry);
   if (adopter === undefined) return false;
   record.orphans.delete(entry.key);
+  if (message.suspect) {
+    record.suspects.delete(entry.key);
+    adopter.trial = entry.key;
+  }
   entry.owner = adopter.epoch;
   entry.batch = adopter === step.me ? step.batch : 0;
   entry.offered = true;
@@ -85,6 +91,31 @@ export function passOn(step: Step, entry: Entry, message: Message): boolean {
   return true;
 }
 
+/**
+ * It was granted and did not end. `isDeath`: neither did its replica; which of the messages in its hand did that, nobody
+ * knows. So from its third attempt on a message is tried apart from all others of that kind, and the next death is its own.
+ */
+export function countAttempt(entry: Entry, message: Message, isDeath: boolean): void {
+  entry.fence = 0;
+  message.attempt += 1;
+  if (isDeath && message.attempt >= Math.min(SUSPECT_FROM, message.maxAttempts)) message.suspect = true;
+}
+
+/** Whether a replica has a suspect message in its hand. */
+function isOnTrial(step: Step, row: Row): boolean {
+  const head = row.trial === null ? undefined : headOf(step, row.trial);
+  if (head === undefined || head.owner !== row.epoch || head.message?.suspect !== true) return false;
+  return step.wallMs - head.fence / 1000 < TRIAL_LEASES * configOf(step).leaseMs;
+}
+
+/** Hands out the suspect message that has waited longest, if any replica may have one. */
+export function tryNextSuspect(step: Step): void {
+  for (const key of step.record.suspects) {
+    settle(step, key);
+    return;
+  }
+}
+
 export function offer(step: Step, entry: Entry, message: Message): void {
   const { key, seq, fence } = entry;
   step.adopted.push({ key, seq, fence, id: message.id, body: message.body, attempt: message.attempt });
@@ -93,10 +124,12 @@ export function offer(step: Step, entry: Entry, message: Message): void {
 /** The caller if it can and does not pass the entry on just now, else the live replica with the fewest tickets. */
 export function chooseAdopter(step: Step, entry: Entry): Row | undefined {
   const { me, record } = step;
-  if (me?.adopts && step.passing !== entry && step.adopted.length < ADOPT_SHARE) return me;
+  const isSuspect = entry.message?.suspect === true;
+  const isFree = (row: Row): boolean => !isSuspect || !isOnTrial(step, row);
+  if (me?.adopts && step.passing !== entry && step.adopted.length < ADOPT_SHARE && isFree(me)) return me;
   let best: Row | undefined;
   for (const row of record.live.values()) {
-    if (!row.adopts || !row.isProven || row.replaced || row === me) continue;
+    if (!row.adopts || !row.isProven || row.replaced || row === me || !isFree(row)) continue;
     if (best === undefined || row.tickets.size < best.tickets.size) best = row;
   }
   return best;

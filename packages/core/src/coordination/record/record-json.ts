@@ -12,6 +12,7 @@ type RecordJson = Pick<MeshRecord, 'config' | 'run' | 'era' | 'last'> & {
   readonly live: readonly RowJson[];
   readonly queues: readonly (readonly [string, Entry[]])[];
   readonly orphans: readonly string[];
+  readonly suspects: readonly string[];
   readonly taken: readonly string[];
   readonly done: readonly (readonly [string, number])[];
   readonly parked: readonly ParkedView[];
@@ -20,7 +21,7 @@ type RecordJson = Pick<MeshRecord, 'config' | 'run' | 'era' | 'last'> & {
 
 /** `record` as JSON text, its format number first. Texts of messages are in it: guard it as you guard them. */
 export function recordToJson(record: MeshRecord): string {
-  const { quarantineMs, live, queues, orphans, taken, done, parked, paces, ...rest } = record;
+  const { quarantineMs, live, queues, orphans, suspects, taken, done, parked, paces, ...rest } = record;
   const json: RecordJson = {
     format: FORMAT,
     ...rest,
@@ -28,6 +29,7 @@ export function recordToJson(record: MeshRecord): string {
     live: [...live.values()].map((row) => ({ ...row, tickets: [...row.tickets.values()].map(({ seq }) => seq) })),
     queues: [...queues],
     orphans: [...orphans],
+    suspects: [...suspects],
     taken: [...taken],
     done: [...done],
     parked: [...parked.values()],
@@ -48,7 +50,7 @@ export function recordFromJson(text: string): MeshRecord {
     const found = JSON.stringify(json?.format) ?? 'none';
     throw new ConfigError(`The stored record has format ${found}, this replica knows ${FORMAT}.`, 'config-mismatch');
   }
-  const { format: _, quarantineMs, live, queues, orphans, taken, done, parked, paces, ...rest } = json;
+  const { format: _, quarantineMs, live, queues, orphans, suspects, taken, done, parked, paces, ...rest } = json;
   const entries = new Map<number, Entry>();
   for (const [, queue] of queues) for (const entry of queue) entries.set(entry.seq, entry);
   return {
@@ -57,6 +59,7 @@ export function recordFromJson(text: string): MeshRecord {
     live: new Map(live.map((row) => [row.epoch, { ...row, tickets: ticketsOf(row, entries) }])),
     queues: new Map(queues),
     orphans: new Set(orphans),
+    suspects: new Set(suspects),
     taken: new Set(taken),
     done: new Map(done),
     parked: new Map(parked.map((each) => [each.seq, each])),

@@ -25,6 +25,8 @@ export interface Message {
   attempt: number;
   /** The last reason that was given for returning it. */
   error: string | null;
+  /** It was in the hand of replicas that ended too often: from now on no replica has it together with another such one. */
+  suspect: boolean;
 }
 
 /** A live epoch. */
@@ -48,6 +50,8 @@ export interface Row {
   reply: ApplyAnswer | null;
   /** What was told to its turns and it has not heard, oldest first. */
   notes: readonly Note[];
+  /** The key of the suspect message that it was handed last; null for none. It may be over. */
+  trial: string | null;
   /** Its entries by seq. */
   readonly tickets: Table<number, Entry> & { readonly size: number };
 }
@@ -78,6 +82,7 @@ export interface Ledger extends Pick<MeshRecord, 'config' | 'run' | 'era' | 'qua
   readonly live: Table<number, Row>;
   readonly queues: Omit<Table<string, Queue>, 'values'> & { has(key: string): boolean };
   readonly orphans: Omit<Names, 'has'> & Iterable<string> & { readonly size: number };
+  readonly suspects: Omit<Names, 'has'> & Iterable<string>;
   readonly taken: Names;
   readonly done: Omit<Table<string, number>, 'values'> & Iterable<[string, number]>;
   readonly parked: Omit<Table<number, ParkedView>, 'values'>;
@@ -105,6 +110,8 @@ export interface MeshRecord {
   readonly queues: Map<string, Entry[]>;
   /** Keys whose head is a message that nobody could take over yet. */
   readonly orphans: Set<string>;
+  /** Keys whose head is a suspect message that waits for a replica which has none, longest first. */
+  readonly suspects: Set<string>;
   /** Ids of messages that wait, run or are parked. */
   readonly taken: Set<string>;
   /** Ids of finished messages, and until when they are remembered. In order of finishing. */
@@ -125,6 +132,7 @@ export function emptyRecord(): MeshRecord {
     live: new Map(),
     queues: new Map(),
     orphans: new Set(),
+    suspects: new Set(),
     taken: new Set(),
     done: new Map(),
     parked: new Map(),

@@ -10,6 +10,7 @@ import { parking } from './parking.js';
 import { rollouts } from './rollouts.js';
 import { schedules } from './schedules.js';
 import { sending } from './sending.js';
+import { stateOutages } from './state-outages.js';
 
 /** One fact of a bot, for any test runner: call `run`. */
 export interface BotTest {
@@ -27,6 +28,7 @@ const FACTS: Record<string, (lab: BotLab) => Promise<void>> = {
   ...parking,
   ...sending,
   ...outages,
+  ...stateOutages,
   ...rollouts,
   ...cases,
   ...accounts,

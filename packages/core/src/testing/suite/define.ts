@@ -1,6 +1,7 @@
 import type { ConformanceSubject, ConformanceTest, ServerFault } from '../conformance.js';
 import { PROMISES } from '../promises.js';
 import { Lab } from './Lab.js';
+import { type Failure, tellRan, watched } from './ran.js';
 
 /** A test as written down: a suite makes a ConformanceTest of it for one subject. */
 export interface Definition {
@@ -48,13 +49,15 @@ export function suiteFor(subject: ConformanceSubject, definitions: readonly Defi
   });
 }
 
-async function runOn(subject: ConformanceSubject, { shards, body }: Definition): Promise<void> {
+async function runOn(subject: ConformanceSubject, { body, promise, shards, title }: Definition): Promise<void> {
+  const failures = new Set<Failure>();
   const mesh = await subject.open(shards === undefined ? {} : { shards });
   let hasFailed = true;
   try {
-    await mesh.run(() => body(new Lab(mesh)));
+    await mesh.run(() => body(new Lab(watched(mesh, failures))));
     hasFailed = false;
   } finally {
+    tellRan({ title, promise, subject: subject.name, failures: [...failures] });
     // Trouble with the end says nothing new about a test that failed already.
     await mesh
       .run(() => mesh.close())

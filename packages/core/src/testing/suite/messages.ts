@@ -1,5 +1,5 @@
 import type { ParkedView } from '../../coordination/store.js';
-import type { CoordinatorEvents } from '../../coordination/types.js';
+import type { AdoptedMessage, CoordinatorEvents } from '../../coordination/types.js';
 import type { TestReplica } from '../conformance.js';
 import { adoptedMs, Crew } from './Crew.js';
 import { claim, claimEqual, claimRejects } from './claims.js';
@@ -287,4 +287,93 @@ export const parking = [
       'what is kept',
     );
   }),
+
+  promised(
+    23,
+    'also one that ends the life of each replica that tries it, and it takes no other with it',
+    async (lab) => {
+      const deaths = new Deaths(lab, (replica) => replica.crash());
+      const first = await deaths.replica();
+      await deaths.replica();
+      await deaths.accept(first, 200);
+
+      // Twice all that a replica had goes on together; then one message after the other, on each replica.
+      await deaths.untilParked(3 * adoptedMs(lab) + 200 * lab.slackMs);
+
+      claimEqual(deaths.attempts, [1, 2, 3], 'attempts of the message that ends each life');
+    },
+  ),
+
+  promised(23, 'also one that blocks the only replica beyond its lease, and it takes no other with it', async (lab) => {
+    const deaths = new Deaths(lab, (replica) => {
+      replica.freeze();
+      lab.follow(lab.sleep(lab.leaseMs).then(() => replica.thaw()));
+    });
+    await deaths.accept(await deaths.replica(), 20);
+
+    await deaths.untilParked(3 * (lab.leaseMs * 2 + lab.slackMs) + 20 * lab.slackMs);
+
+    claimEqual(deaths.attempts, [1, 2, 3], 'attempts of the message that blocks');
+  }),
 ];
+
+/** Replicas with many harmless messages in their hand, and with one that `strike`s whichever tries it. */
+class Deaths {
+  readonly attempts: number[] = [];
+  readonly #lab: Lab;
+  readonly #strike: (replica: TestReplica) => void;
+  readonly #done = new Set<string>();
+  readonly #parked: CoordinatorEvents['parked'][] = [];
+  #harmless = 0;
+
+  constructor(lab: Lab, strike: (replica: TestReplica) => void) {
+    this.#lab = lab;
+    this.#strike = strike;
+  }
+
+  async replica(): Promise<TestReplica> {
+    const early: AdoptedMessage[] = [];
+    let replica: TestReplica | undefined;
+    const onAdopted = (message: AdoptedMessage): void => {
+      if (replica === undefined) early.push(message);
+      else this.#lab.follow(this.#handle(replica, message));
+    };
+    replica = await this.#lab.replica({ maxAttempts: 3, onAdopted });
+    replica.coordinator.on('parked', (event) => this.#parked.push(event));
+    for (const message of early) this.#lab.follow(this.#handle(replica, message));
+    return replica;
+  }
+
+  /** So many harmless messages, each of its own chat, and the other one. */
+  async accept(replica: TestReplica, harmless: number): Promise<void> {
+    this.#harmless = harmless;
+    const bodies = [...Array.from({ length: harmless }, (_, n) => `${n}`), 'poison'];
+    const take = async (body: string): Promise<AdoptedMessage> => {
+      const ticket = await replica.coordinator.accept(`chat ${body}`, { body });
+      return { ticket: ticket!, body, attempt: 1 };
+    };
+    for (const message of await Promise.all(bodies.map(take))) this.#lab.follow(this.#handle(replica, message));
+  }
+
+  async untilParked(ms: number): Promise<void> {
+    const isOver = (): boolean => this.#done.size === this.#harmless && this.#parked.length > 0;
+    await this.#lab.until(ms, isOver, 'the end of all messages');
+    const kept = (await parked(this.#lab)).map(({ body, attempts }) => [body, attempts]);
+    claimEqual(kept, [['poison', 3]], 'what is kept');
+  }
+
+  async #handle(replica: TestReplica, { attempt, body, ticket }: AdoptedMessage): Promise<void> {
+    const turn = await this.#lab.acquire(replica, ticket);
+    if (body === 'poison') {
+      this.attempts.push(attempt);
+      this.#strike(replica);
+      // As whoever looks after the processes would.
+      if (!replica.isFrozen) await this.replica();
+      return;
+    }
+    await this.#lab.sleep(this.#lab.slackMs / 8);
+    turn.assertHeld();
+    await turn.release();
+    this.#done.add(body);
+  }
+}

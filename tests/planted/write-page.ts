@@ -1,0 +1,7 @@
+// Writes docs/planted-bugs.md from the last report of `npm test`.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readReport } from '../guarantees/report.js';
+import { render } from './overview.js';
+
+writeFileSync(join(process.cwd(), 'docs/planted-bugs.md'), render(readReport()));
