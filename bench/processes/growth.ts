@@ -31,6 +31,8 @@ export async function growth(backend: Backend, url: string, schema: string, isQu
   const subject = backend.subjects.find(({ isOurs }) => isOurs)!;
   const client = new pg.Client({ connectionString: url });
   await client.connect();
+  const { rows: settings } = await client.query<{ autovacuum: string }>('show autovacuum');
+  console.log(`autovacuum is ${settings[0]?.autovacuum}`);
   let turns = 0;
   let wrong = 0;
   let early = 0;
