@@ -29,5 +29,6 @@ async function bench(name: string): Promise<boolean> {
   }
   const { benchProcesses } = await import('./processes/main.js');
   const { backend } = (await import(`./processes/drivers/${name}.js`)) as { backend: Backend };
-  return benchProcesses(backend, { isQuick, only });
+  const other = only.length === 1 ? backend.others?.[only[0]!] : undefined;
+  return other === undefined ? benchProcesses(backend, { isQuick, only }) : other(isQuick);
 }

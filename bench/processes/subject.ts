@@ -11,6 +11,8 @@ export interface Backend {
   readonly goals: Readonly<Record<string, Goal>>;
   /** A new, empty place for one run. Rejects, saying why, where the engine is not there. */
   prepare(): Promise<Place>;
+  /** What else can be asked for, by name: true when all is as it should be. Not run unless named. */
+  readonly others?: Readonly<Record<string, (isQuick: boolean) => Promise<boolean>>>;
 }
 
 export interface Place {

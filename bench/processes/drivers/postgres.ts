@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { migrate, PostgresCoordinator } from '@botmesh/postgres';
 import { PgTicket } from '../bounds/PgTicket.js';
+import { growth } from '../growth.js';
 import { ours } from '../ours.js';
 import type { Backend } from '../subject.js';
 
@@ -41,6 +42,7 @@ export const backend: Backend = {
     'held cpuShare': { on: 'value', atMost: 1 },
     'W1 share': { on: 'value', atLeast: 45 },
   },
+  others: { growth: (isQuick) => growth(backend, URL_OF, SCHEMA, isQuick) },
   async prepare() {
     ready ??= start();
     await ready;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { TestProxy, TestServer } from '../testing/lab.js';
+import { TestProxy, TestServer, urlBy } from '../testing/lab.js';
 import { PostgresCoordinator } from './PostgresCoordinator.js';
 
 const LEASE_MS = 2_000;
@@ -24,7 +24,7 @@ test.concurrent('a message that the way is too narrow for is refused, and one th
 }, async () => {
   await using server = await TestServer.start();
   await using proxy = await TestProxy.start(server.port);
-  const coordinator = new PostgresCoordinator({ url: proxy.url, leaseMs: LEASE_MS });
+  const coordinator = new PostgresCoordinator({ url: urlBy(proxy), leaseMs: LEASE_MS });
   const told: string[] = [];
   for (const event of ['unavailable', 'lost', 'superseded'] as const) coordinator.on(event, () => told.push(event));
   await coordinator.start();

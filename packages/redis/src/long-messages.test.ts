@@ -24,7 +24,7 @@ test('a message that the way is too narrow for is refused, and one that takes it
 }, async () => {
   await using server = await TestServer.start({ program: anyProgram() });
   await using proxy = await TestProxy.start(server.port);
-  const coordinator = new RedisCoordinator({ url: proxy.url, leaseMs: LEASE_MS });
+  const coordinator = new RedisCoordinator({ url: `redis://127.0.0.1:${proxy.port}`, leaseMs: LEASE_MS });
   const told: string[] = [];
   for (const event of ['unavailable', 'lost', 'superseded'] as const) coordinator.on(event, () => told.push(event));
   await coordinator.start();

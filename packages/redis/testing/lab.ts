@@ -1,5 +1,6 @@
 // What the tests of this package need of the lab. Its servers are those of Redis here.
 export {
+  anyProgram,
   bear,
   Fleet,
   isLong,

@@ -1,6 +1,7 @@
 import { type Clock, elapsedMs, type Instant, instant, type Timer } from '../time/clock.js';
 import type { BeatAnswer } from './store.js';
 import type { Timing } from './timing.js';
+import { NoAnswer } from './within.js';
 
 export interface HeartbeatOptions {
   readonly clock: Clock;
@@ -9,6 +10,7 @@ export interface HeartbeatOptions {
   readonly send: () => Promise<BeatAnswer>;
   /** Hears the answer of the attempt under way; returns how long after `sentAt` the next beat is due. */
   readonly onAnswer: (answer: BeatAnswer, sentAt: Instant) => number;
+  /** Also hears why an attempt failed that was abandoned, if none was answered since. */
   readonly onFailure: (error: Error) => void;
   readonly onLate: (lateMs: number) => void;
 }
@@ -24,6 +26,8 @@ export class Heartbeat {
   /** How long the next attempt may take. Grows where answers are slow, so that a steady delay is no outage. */
   #limitMs: number;
   #attempt: { readonly limit: Timer; readonly untilMs: number } | undefined;
+  /** Attempts that took too long, since the last answer. */
+  readonly #abandoned = new Set<object>();
   #isWantedAgain = false;
   /** A timer of this heartbeat came late, and no answer since. */
   #wasLate = false;
@@ -60,6 +64,7 @@ export class Heartbeat {
     this.#timer = undefined;
     this.#attempt = undefined;
     this.#isWantedAgain = false;
+    this.#abandoned.clear();
     this.#wasLate = false;
   }
 
@@ -95,6 +100,7 @@ export class Heartbeat {
     if (this.#attempt !== attempt) return;
     this.#options.clock.clearTimer(this.#attempt.limit);
     this.#attempt = undefined;
+    this.#abandoned.clear();
     this.#allow(2 * elapsedMs(this.#options.clock, sentAt));
     const nextMs = this.#options.onAnswer(answer, sentAt);
     this.#wasLate = false;
@@ -108,7 +114,8 @@ export class Heartbeat {
   #timeOut(attempt: { readonly untilMs: number }): void {
     if (this.#isLate(attempt.untilMs)) this.#wasLate = true;
     this.#allow(2 * this.#limitMs);
-    this.#fail(attempt, new Error('The backend did not answer.'), 0);
+    this.#abandoned.add(attempt);
+    this.#fail(attempt, new NoAnswer(), 0);
   }
 
   /** Never longer than a heartbeat, so that several attempts fit into the trust. */
@@ -118,7 +125,10 @@ export class Heartbeat {
   }
 
   #fail(attempt: object, error: Error, pause: number): void {
-    if (this.#attempt !== attempt) return;
+    if (this.#attempt !== attempt) {
+      if (this.#abandoned.delete(attempt)) this.#options.onFailure(error);
+      return;
+    }
     const { clock, timing } = this.#options;
     clock.clearTimer(this.#attempt.limit);
     this.#attempt = undefined;

@@ -28,7 +28,7 @@ import { Tickets } from './Tickets.js';
 import type { AcquireTurnOptions, CoordinatorEvents, Ticket } from './types.js';
 import { Wakes } from './Wakes.js';
 import type { Place } from './waiting.js';
-import { answerWithin, asError } from './within.js';
+import { answerWithin, asError, NoAnswer } from './within.js';
 
 /** What a seat tells the coordinator it belongs to. */
 export interface SeatHost {
@@ -95,7 +95,8 @@ export class Seat {
   /** Whether the last heartbeat but one was answered in another era: what the next one lacks may have been lost with that. */
   #wasEraNew = false;
 
-  #lastError = new Error('The backend did not answer.');
+  /** Why there was no answer, since the last one. */
+  #lastError: Error = new NoAnswer();
   #beats = 0;
   /** The greatest stamp of a note that came. */
   #heard = 0;
@@ -172,7 +173,7 @@ export class Seat {
       const answer = await this.#tryJoin();
       // Nothing that time would mend.
       if (answer instanceof ConfigError) throw this.#abandonStart('off', answer);
-      if (answer instanceof Error) this.#lastError = answer;
+      if (answer instanceof Error) this.#onFailure(answer);
       else if (answer.kind === 'joined') return this.#checkStarted(instance);
       else if (answer.kind === 'replaced') throw this.#abandonStart('replaced', new LeaseLostError('replaced'));
       else throw this.#abandonStart('off', mismatch(answer.found, this.#joining.config));
@@ -311,7 +312,7 @@ export class Seat {
   async #joinAgain(former: Former): Promise<void> {
     while (this.#phase === 'joining') {
       const answer = await this.#tryJoin().catch(asError);
-      if (answer instanceof Error) this.#lastError = answer;
+      if (answer instanceof Error) this.#onFailure(answer);
       else if (answer.kind === 'joined') {
         // In the same era others have taken them over.
         if (answer.era !== former.era) this.#tellForgotten(former.messages);
@@ -425,6 +426,7 @@ export class Seat {
   #trust(sentAt: Instant): void {
     this.#lease.extend(sentAt);
     if (!this.#lease.check()) return;
+    this.#lastError = new NoAnswer();
     if (this.#backend.answered()) this.#host.cameBack();
     this.#tickets.deliverAll();
   }
@@ -447,7 +449,8 @@ export class Seat {
   }
 
   #onFailure(error: unknown): void {
-    this.#lastError = asError(error);
+    // That there was none says less than whatever was said before.
+    if (!(error instanceof NoAnswer)) this.#lastError = asError(error);
   }
 
   /** Resolves when the backend answers again, or when this seat is over. */

@@ -18,6 +18,8 @@ export class Listening {
   readonly #dialer: Dialer;
   readonly #settings: DialSettings;
   readonly #channels = new Map<string, Channel>();
+  /** When the last statement of a connection is over. */
+  readonly #asked = new WeakMap<Link, Promise<unknown>>();
   #link: Promise<Link> | undefined;
   #backOff: BackOff | undefined;
 
@@ -58,7 +60,7 @@ export class Listening {
   async #hear(channel: Channel): Promise<void> {
     const link = this.#link;
     if (link === undefined) return this.#connect();
-    await this.#within((await link).query(listenTo(channel.name)));
+    await this.#ask(await link, listenTo(channel.name));
   }
 
   async #connect(): Promise<void> {
@@ -68,7 +70,7 @@ export class Listening {
     dialing.catch(() => {});
     try {
       const link = await dialing;
-      for (const name of [...this.#channels.keys()]) await this.#within(link.query(listenTo(name)));
+      for (const name of [...this.#channels.keys()]) await this.#ask(link, listenTo(name));
     } catch (error) {
       if (this.#link === dialing) this.#drop();
       throw error;
@@ -100,7 +102,7 @@ export class Listening {
     }
     const link = await this.#link?.catch(() => undefined);
     // Not confirmed, it may still bring something: nobody listens any more.
-    if (link !== undefined) await this.#within(link.query(`unlisten ${quoted(channel.name)}`)).catch(() => {});
+    if (link !== undefined) await this.#ask(link, `unlisten ${quoted(channel.name)}`).catch(() => {});
   }
 
   #drop(): void {
@@ -131,8 +133,15 @@ export class Listening {
     for (const { onGap } of [...this.#channels.values()]) onGap();
   }
 
-  #within<T>(promise: Promise<T>): Promise<T> {
-    return within(this.#settings.timeoutMs, 'listening', promise);
+  /** One statement at a time, also where several listen at once; the time that it waits for others counts. */
+  #ask(link: Link, text: string): Promise<unknown> {
+    const before = this.#asked.get(link) ?? Promise.resolve();
+    const asking = before.then(() => link.query(text));
+    this.#asked.set(
+      link,
+      asking.catch(() => {}),
+    );
+    return within(this.#settings.timeoutMs, 'listening', asking);
   }
 }
 

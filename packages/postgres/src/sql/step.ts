@@ -46,31 +46,19 @@ create type @.step as (
 
 export const STEP_FUNCTIONS: readonly SqlFunction[] = [
   {
-    // Waits for its turn. All that comes after it in the step is true until it ends.
-    signature: '@.lock_step(the_namespace text, the_shard integer, sync text, lock_ms text) returns text',
+    signature: '@.set_up(sync text, lock_ms text) returns text',
     body: `
-declare
-  setting text;
-  the_id integer;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'botmesh: this transaction is %, and a step needs read committed', current_setting('transaction_isolation')
       using errcode = 'invalid_transaction_state', hint = 'Set default_transaction_isolation of this role to ''read committed''.';
   end if;
-  -- Assigned, not performed: that is no statement.
-  setting := set_config('lock_timeout', lock_ms, true);
-  if sync <> '' then setting := set_config('synchronous_commit', sync, true); end if;
-  loop
-    select id into the_id from @.mesh where namespace = the_namespace and shard between the_shard and the_shard
-      order by shard desc limit 1 for update;
-    exit when found;
-    insert into @.mesh (namespace, shard) values (the_namespace, the_shard) on conflict do nothing;
-  end loop;
-  return setting;
+  return set_config('lock_timeout', lock_ms, true)
+    || case when sync <> '' then set_config('synchronous_commit', sync, true) else '' end;
 end`,
   },
   {
-    // Finds out what time it is only after it has got its turn: so times rise from step to step.
+    // Waits for its turn, and finds out what time it is only then: so times rise from step to step.
     signature: '@.begin_step(the_namespace text, the_shard integer, sync text, lock_ms text) returns @.step',
     body: `
 declare
@@ -78,7 +66,14 @@ declare
   old_run text;
   setting text;
 begin
-  setting := @.lock_step(the_namespace, the_shard, sync, lock_ms);
+  -- Assigned, not performed: that is no statement.
+  setting := @.set_up(sync, lock_ms);
+  loop
+    perform from @.mesh where namespace = the_namespace and shard between the_shard and the_shard
+      order by shard desc limit 1 for update;
+    exit when found;
+    insert into @.mesh (namespace, shard) values (the_namespace, the_shard) on conflict do nothing;
+  end loop;
   -- Beyond the year 2112 a clock counts for nothing: stamps have to stay safe integers.
   select m.id, m.at, t.now, case when t.is_sane then t.now else m.last / 1000.0 end,
       case when t.is_sane then t.now * 1000 else 0 end, @.run(), m.era, m.quarantine, m.format, m.lease, m.shards, m.last,
