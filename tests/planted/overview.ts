@@ -29,10 +29,8 @@ export const PLACES: readonly Place[] = [
   {
     title: 'In the engine and the reference store',
     bugs: MUTATIONS.map(({ facts = [], name, promises, simulation }) => {
-      const suites =
-        promises.length === 0
-          ? []
-          : [`promises ${promises.map((each) => (each === 0 ? 'of odd input' : each)).join(', ')}`];
+      const numbers = promises.map((each) => (each === 0 ? 'of odd input' : `${each}`));
+      const suites = numbers.length === 0 ? [] : [`promise${numbers.length > 1 ? 's' : ''} ${numbers.join(', ')}`];
       const facing = facts.length === 0 ? [] : ['facts of the suites'];
       const by = [...suites, ...facing, ...(simulation ? ['the simulation'] : [])].join('; ');
       return { name, by, file: 'tests/mutations/mutations.test.ts' };
@@ -78,12 +76,14 @@ export function foundIn(report: readonly Reported[], { file, name }: PlantedBug)
   return own === undefined ? undefined : (own.planted?.ms ?? own.ms);
 }
 
-export function render(report: readonly Reported[]): string {
+/** `isPartial`: what the report has not is left open. */
+export function render(report: readonly Reported[], isPartial = false): string {
   const parts = PLACES.map(({ bugs, title }) => {
     const rows = bugs.map((bug) => {
       const ms = foundIn(report, bug);
-      if (ms === undefined) throw new Error(`The report does not show that it was found: ${bug.name} (${bug.file})`);
-      return `| ${bug.name} | ${bug.by} | ${(ms / 1000).toFixed(2)} |`;
+      if (ms === undefined && !isPartial)
+        throw new Error(`The report does not show that it was found: ${bug.name} (${bug.file})`);
+      return `| ${bug.name} | ${bug.by} | ${ms === undefined ? '' : (ms / 1000).toFixed(2)} |`;
     });
     const file = bugs[0]?.file ?? '';
     return `## ${title}\n\n[Test](../${file}).\n\n| planted | found by | seconds |\n|---|---|---|\n${rows.join('\n')}\n`;
