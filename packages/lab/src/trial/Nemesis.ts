@@ -19,7 +19,7 @@ export interface Struck {
 interface ReplicaFault {
   readonly kind: string;
   readonly needsNetwork?: boolean;
-  strike(victim: Replica, spanMs: number, random: () => number): Promise<void>;
+  readonly strike: (victim: Replica, spanMs: number, random: () => number) => Promise<void>;
 }
 
 export interface NemesisOptions {

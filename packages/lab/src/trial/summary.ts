@@ -8,7 +8,8 @@ const SHOWN = 5;
 export function summaryOf(trial: Trial, figures: Figures): string[] {
   const { overlaps, order, lost, other } = figures.violations;
   return [
-    `${trial.backend}, seed ${trial.seed}: ${seconds(trial.healedAt - trial.startedAt)} of harm, ${figures.turns} turns`,
+    `${trial.backend}, seed ${trial.seed}: ${seconds(trial.harmedAt - trial.startedAt)} to start, ${seconds(trial.healedAt - trial.harmedAt)} of harm, ` +
+      `${seconds(trial.endedAt - trial.healedAt)} to come to rest; ${figures.turns} turns`,
     `messages: ${figures.received} received, ${figures.handled} handled, ${figures.adopted} taken up again, ${figures.doubled} handled twice`,
     `places refused: ${figures.refused}`,
     `faults: ${[...figures.faults].map(([kind, times]) => `${times} ${kind}`).join(', ') || 'none'}`,
