@@ -43,7 +43,7 @@ export interface Way {
 export interface SiteFault {
   readonly kind: string;
   /** Resolves when it is over, and what it broke works again. */
-  strike(strike: Strike): Promise<void>;
+  readonly strike: (strike: Strike) => Promise<void>;
 }
 
 export interface Strike {
@@ -51,5 +51,5 @@ export interface Strike {
   /** How long it is to last, where it lasts. */
   readonly spanMs: number;
   /** See `Fleet.lostData`. */
-  lostData(keptUntil: number): void;
+  readonly lostData: (keptUntil: number) => void;
 }

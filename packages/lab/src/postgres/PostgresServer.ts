@@ -147,13 +147,8 @@ export class PostgresServer implements AsyncDisposable {
 
   /** Kills the process behind one connection of somebody else. The server ends all others, and recovers after `onKilled`. */
   async killBackend(onKilled: () => void = () => {}): Promise<void> {
-    const [row] = await this.ask(
-      "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() order by random()",
-    );
-    const pid = row?.[0] as number | undefined;
-    if (pid === undefined) throw new Error('Nobody else is connected.');
     const before = await this.#startedAt();
-    process.kill(pid, 'SIGKILL');
+    while (!(await this.#killOne()));
     onKilled();
     // A writer that stands still hears only now that it is to end: it writes nothing before.
     await pause(500);
@@ -254,6 +249,19 @@ export class PostgresServer implements AsyncDisposable {
     ] as const) {
       writeFileSync(join(standby.data, name), text);
       giveAway(join(standby.data, name));
+    }
+  }
+
+  /** Gives false where it had ended by then. */
+  async #killOne(): Promise<boolean> {
+    const [row] = await this.ask(
+      "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() order by random()",
+    );
+    if (row === undefined) throw new Error('Nobody else is connected.');
+    try {
+      return process.kill(row[0] as number, 'SIGKILL');
+    } catch {
+      return false;
     }
   }
 

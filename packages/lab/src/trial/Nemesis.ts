@@ -19,7 +19,7 @@ export interface Struck {
 interface ReplicaFault {
   readonly kind: string;
   readonly needsNetwork?: boolean;
-  strike(victim: Replica, spanMs: number, random: () => number): Promise<void>;
+  readonly strike: (victim: Replica, spanMs: number, random: () => number) => Promise<void>;
 }
 
 export interface NemesisOptions {
@@ -28,6 +28,9 @@ export interface NemesisOptions {
   readonly site: Site;
   readonly fleet: Fleet;
 }
+
+/** The number of the loop that harms servers: less often, since after some of its faults nothing goes on for a while. */
+const SITE = 3;
 
 /** Harms replicas, the ways to the servers, and the servers, by chance, and mends again all that can be mended. */
 export class Nemesis {
@@ -59,7 +62,7 @@ export class Nemesis {
     this.#over = new AbortController();
     const timer = setTimeout(() => this.end(), durationMs);
     const loops = [1, 2].map((n) => this.#loop(n, (random) => this.#harmReplica(random)));
-    if (this.#options.site.faults.length > 0) loops.push(this.#loop(3, (random) => this.#harmSite(random)));
+    if (this.#options.site.faults.length > 0) loops.push(this.#loop(SITE, (random) => this.#harmSite(random)));
     // Each of them ends what it is at, also when another one failed.
     const failed = (await Promise.allSettled(loops)).find(({ status }) => status === 'rejected');
     clearTimeout(timer);
@@ -84,7 +87,7 @@ export class Nemesis {
     const random = seededRandom(seed * 7919 + n);
     try {
       while (!this.#over.signal.aborted) {
-        await pause(random() * leaseMs * (n === 3 ? 1 : 0.3));
+        await pause(random() * leaseMs * (n === SITE ? 2.5 : 0.5));
         if (!this.#over.signal.aborted) await harm(random);
       }
     } finally {

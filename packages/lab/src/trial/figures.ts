@@ -71,9 +71,10 @@ function nameOf({ key, seq }: { readonly key: string; readonly seq: number }): s
   return `${seq} ${key}`;
 }
 
-/** While there was work: the replicas have always something to do until they are left in peace. */
-function gapsIn(grants: readonly Of<'granted'>[], { healedAt, leaseMs, startedAt }: Trial): Gap[] {
-  const times = grants.map(({ at }) => at).filter((at) => startedAt <= at && at <= healedAt);
+/** While there was harm: until they are left in peace the replicas have always something to do. */
+function gapsIn(grants: readonly Of<'granted'>[], { harmedAt, healedAt, leaseMs }: Trial): Gap[] {
+  const during = grants.map(({ at }) => at).filter((at) => harmedAt <= at && at <= healedAt);
+  const times = [harmedAt, ...during, healedAt];
   const gaps = times.slice(1).map((to, n) => ({ from: times[n]!, to }));
   return gaps.filter(({ from, to }) => to - from > leaseMs / 2).sort((a, b) => b.to - b.from - (a.to - a.from));
 }

@@ -45,6 +45,7 @@ function trial(more: Partial<Trial> = {}): Trial {
     leaseMs: 2000,
     planted: false,
     startedAt: 1000,
+    harmedAt: 1005,
     healedAt: 5000,
     endedAt: 6000,
     events,

@@ -72,13 +72,19 @@ function dataOf(trial: Trial, figures: Figures): PageData {
   const keys = [...new Set(grants.map(({ key }) => key))].sort();
   const replicas = [...new Set(grants.map(({ replica }) => replica))].sort(byNumber);
   const ends = new Map<string, { at: number; why: string }>();
+  const believed = new Map<string, number>();
   for (const event of events) {
-    if (event.kind === 'ended') ends.set(`${event.replica} ${event.fence} ${event.key}`, event);
+    if (event.kind !== 'ended' && event.kind !== 'held') continue;
+    const name = `${event.replica} ${event.fence} ${event.key}`;
+    if (event.kind === 'ended') ends.set(name, event);
+    else believed.set(name, Math.max(event.at, believed.get(name) ?? 0));
   }
   const gone = new Map(events.flatMap((event) => (event.kind === 'gone' ? [[event.replica, event.at] as const] : [])));
   const bars = grants.map(({ key, replica, fence, at, attempt = 1 }): Bar => {
-    const end = ends.get(`${replica} ${fence} ${key}`);
-    const to = end?.at ?? gone.get(replica) ?? trial.endedAt;
+    const name = `${replica} ${fence} ${key}`;
+    const end = ends.get(name);
+    // Who goes on believing after the end is shown to do so.
+    const to = Math.max(end?.at ?? gone.get(replica) ?? trial.endedAt, believed.get(name) ?? 0);
     const how = end === undefined ? 2 : end.why === 'released' ? 0 : 1;
     return [keys.indexOf(key), replicas.indexOf(replica), since(at), since(to), how, fence, attempt];
   });

@@ -1,24 +1,32 @@
+import type { Violation } from '@botmesh/core/testing';
 import type { Figures, Gap } from './figures.js';
 import type { Struck } from './Nemesis.js';
 import type { Trial } from './trial.js';
-
-const SHOWN = 5;
 
 /** What a trial came to, in lines of text. */
 export function summaryOf(trial: Trial, figures: Figures): string[] {
   const { overlaps, order, lost, other } = figures.violations;
   return [
-    `${trial.backend}, seed ${trial.seed}: ${seconds(trial.healedAt - trial.startedAt)} of harm, ${figures.turns} turns`,
+    `${trial.backend}, seed ${trial.seed}: ${seconds(trial.harmedAt - trial.startedAt)} to start, ${seconds(trial.healedAt - trial.harmedAt)} of harm, ` +
+      `${seconds(trial.endedAt - trial.healedAt)} to come to rest; ${figures.turns} turns`,
     `messages: ${figures.received} received, ${figures.handled} handled, ${figures.adopted} taken up again, ${figures.doubled} handled twice`,
     `places refused: ${figures.refused}`,
     `faults: ${[...figures.faults].map(([kind, times]) => `${times} ${kind}`).join(', ') || 'none'}`,
     `without any turn: ${gapText(figures.gaps, trial)}`,
     `from a kill to the next turn: ${takeoverText(figures.takeoversMs)}`,
     `violations: ${overlaps} overlaps, ${order} of order, ${lost} lost, ${other} other`,
-    ...trial.violations.slice(0, SHOWN).map(({ rule, text }) => `  ${rule}: ${text}`),
-    ...(trial.violations.length > SHOWN ? [`  and ${trial.violations.length - SHOWN} more`] : []),
+    ...firstOfEach(trial.violations),
     ...(trial.failure === undefined ? [] : [`not judged to the end: ${trial.failure}`]),
   ];
+}
+
+/** One of each rule: the rest is mostly the same again. */
+function firstOfEach(violations: readonly Violation[]): string[] {
+  const rules = [...new Set(violations.map(({ rule }) => rule))];
+  return rules.map((wanted) => {
+    const found = violations.filter(({ rule }) => rule === wanted);
+    return `  ${wanted}, ${found.length} times, first: ${found[0]!.text}`;
+  });
 }
 
 function gapText(gaps: readonly Gap[], trial: Trial): string {

@@ -33,6 +33,8 @@ export interface Trial {
   readonly leaseMs: number;
   readonly planted: boolean;
   readonly startedAt: number;
+  /** When the replicas were at work, and the harm began. */
+  readonly harmedAt: number;
   readonly endedAt: number;
   /** From when on nobody was harmed any more. */
   readonly healedAt: number;
@@ -60,7 +62,7 @@ export async function tryBackend(options: TrialOptions): Promise<Trial> {
   await using fleet = fleetOn(site, options);
   await using nemesis = new Nemesis({ seed, leaseMs, site, fleet });
   const startedAt = nowMs();
-  const course = { healedAt: startedAt, failure: undefined as string | undefined };
+  const course = { harmedAt: startedAt, healedAt: startedAt, failure: undefined as string | undefined };
   const tell = (): void =>
     options.onProgress?.({ sinceMs: nowMs() - startedAt, turns: fleet.grants, faults: nemesis.struck.length });
   let progress: ReturnType<typeof setInterval> | undefined;
@@ -70,6 +72,7 @@ export async function tryBackend(options: TrialOptions): Promise<Trial> {
   try {
     await Promise.all(Array.from({ length: options.replicas }, () => nemesis.join()));
     await fleet.isAlive(RECOVERY_MS);
+    course.harmedAt = nowMs();
     tell();
     progress = setInterval(tell, PROGRESS_MS);
     const isInterrupted = (): boolean => options.signal?.aborted === true;
@@ -80,19 +83,21 @@ export async function tryBackend(options: TrialOptions): Promise<Trial> {
     if (planted || isInterrupted()) violations = checkHistory(fleet.events());
     else violations = await comeToRest(fleet);
   } catch (error) {
+    if (course.healedAt === startedAt) course.healedAt = nowMs();
     course.failure = messageOf(error);
     violations = checkHistory(fleet.events());
   } finally {
     clearInterval(progress);
     options.signal?.removeEventListener('abort', onAbort);
   }
-  const { failure, healedAt } = course;
+  const { failure, harmedAt, healedAt } = course;
   return {
     backend: backend.name,
     seed,
     leaseMs,
     planted,
     startedAt,
+    harmedAt,
     healedAt,
     endedAt: nowMs(),
     events: fleet.events(),
