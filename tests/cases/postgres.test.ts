@@ -1,4 +1,6 @@
 import { postgres } from '../cluster/backends.js';
 import { declareCases } from './processes.js';
+import { declareRolling } from './rolling.js';
 
 declareCases(postgres);
+declareRolling(postgres);

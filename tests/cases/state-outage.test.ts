@@ -14,8 +14,8 @@ const limit = 60_000;
 
 interface Frail {
   readonly state: StateStore & { close(): Promise<void> };
-  fail(): Promise<unknown>;
-  mend(): Promise<unknown>;
+  readonly fail: () => Promise<unknown>;
+  readonly mend: () => Promise<unknown>;
 }
 
 type Later = (act: () => Promise<void>) => void;

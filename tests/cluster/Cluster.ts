@@ -27,6 +27,9 @@ export interface ClusterOptions {
   readonly isExclusive?: boolean;
   /** The processes have no bot, and take turns of keys instead. */
   readonly hasRounds?: boolean;
+  /** The provider has these accounts, with a connection each. */
+  readonly accounts?: readonly string[];
+  readonly balanceMs?: number;
   /** The bot has a schedule, due each so many milliseconds. */
   readonly tickMs?: number;
   /** For the control: each process is a mesh of its own, though all keep the state of chats in one place. */

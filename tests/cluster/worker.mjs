@@ -5,7 +5,8 @@ import { appendFileSync } from 'node:fs';
 import { Bot } from '@botmesh/core';
 
 const told = JSON.parse(process.argv[2]);
-const { backend, diary, replicaId, leaseMs, drainMs, isExclusive, hasRounds, isApart, tickMs } = told;
+const { backend, diary, replicaId, leaseMs, drainMs, isExclusive, hasRounds, isApart, tickMs, accounts, balanceMs } =
+  told;
 const note = (event, what = {}) => appendFileSync(diary, `${JSON.stringify({ replicaId, event, ...what })}\n`);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const named = (error) => ({ code: error?.code, reason: error?.reason });
@@ -53,13 +54,37 @@ const provider = {
   },
 };
 
+/** A provider with a connection for each account: a chat is `account/name`. */
+const intakes = new Map();
+const many = {
+  ...provider,
+  name: 'lines',
+  exclusive: true,
+  accounts,
+  accountOf: (chat) => chat.split('/')[0],
+  start(take, _lead, account) {
+    intakes.set(account, take);
+    note('connected', { key: account });
+  },
+  stop: (account) => void intakes.delete(account),
+  close: (account) => note('closed', { key: account }),
+};
+
 /** Keeps the event loop busy: no timer runs, nothing is heard. */
 function block(ms) {
   const untilMs = performance.now() + ms;
   while (performance.now() < untilMs);
 }
 
-const bot = new Bot({ provider, coordinator, state, log: () => {}, retryDelayMs: 5, onError: () => {} });
+const bot = new Bot({
+  provider: accounts === undefined ? provider : many,
+  ...(balanceMs === undefined ? {} : { balanceMs }),
+  coordinator,
+  state,
+  log: () => {},
+  retryDelayMs: 5,
+  onError: () => {},
+});
 bot.use(async (ctx) => {
   const { chat, id, raw } = ctx.message;
   const { ms = 0, blockMs = 0, holdMs } = ctx.attempt === 1 ? raw : { ms: Math.min(raw?.ms ?? 0, 5) };
@@ -113,6 +138,7 @@ async function rounds({ key, count }) {
 
 const calls = {
   deliver(message) {
+    if (accounts !== undefined) intake = intakes.get(many.accountOf(message.chat));
     if (intake === undefined) throw Object.assign(new Error('not connected'), { code: 'not-started' });
     return intake(message);
   },

@@ -111,7 +111,8 @@ test('many chats and schedules that wait, or wait for another attempt, at the sa
   const warned: string[] = [];
   const hear = (warning: Error) => warned.push(warning.name);
   process.on('warning', hear);
-  const { clock, coordinator } = lab();
+  const { clock, mesh } = lab();
+  const coordinator = new MemoryCoordinator({ mesh, maxAttempts: 2 });
   const provider = new FakeProvider();
   const bot = new Bot({ provider, coordinator, clock, overlap: 'collect', retryDelayMs: 1_000, log: () => {} });
   for (let n = 0; n < 30; n++) bot.schedule({ everyMs: 60_000 }, `s${n}`, () => {});

@@ -581,6 +581,7 @@ export class MessageTurn implements Way, Hearer, Guest {
     const { turn, session, message } = attempt;
     if (this.#wish !== undefined) return Promise.reject(this.#wish);
     turn.assertHeld();
+    this.#isUnsaved = false;
     const saved = session.save(this.#setup.store, message.chat, turn.fence, this.mark, seqsOf(this.#also));
     if (saved === undefined) return this.#end(attempt);
     return saved.then(

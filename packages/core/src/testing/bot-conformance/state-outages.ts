@@ -114,7 +114,7 @@ export const stateOutages: Record<string, (lab: BotLab) => Promise<void>> = {
         runs.push(`${ctx.message.id} try ${ctx.attempt}`);
         const user = await ctx.hold('user');
         user.state.count = Number(user.state.count ?? 0) + 1;
-        await ctx.reply(`${user.state.count}`);
+        await ctx.reply(String(user.state.count));
       });
     };
     const { provider } = await lab.bot(set, { state: store, onUnknownSend: 'resend' });
