@@ -148,7 +148,9 @@ test('what cannot work does not compile', () => {
     // @ts-expect-error: there is no such event
     make().on('end', () => {});
     make().on('ended', ({ how, by, isUnsure }) => {
-      expectTypeOf(how).toEqualTypeOf<'handled' | 'merged' | 'cancelled' | 'rejected' | 'parked' | 'dropped'>();
+      expectTypeOf(how).toEqualTypeOf<
+        'handled' | 'merged' | 'cancelled' | 'rejected' | 'parked' | 'lost' | 'dropped'
+      >();
       expectTypeOf(by?.seq).toEqualTypeOf<number | undefined>();
       expectTypeOf(isUnsure).toEqualTypeOf<boolean | undefined>();
     });
