@@ -149,7 +149,7 @@ test('what cannot work does not compile', () => {
     make().on('end', () => {});
     make().on('ended', ({ how, by, isUnsure }) => {
       expectTypeOf(how).toEqualTypeOf<
-        'handled' | 'merged' | 'cancelled' | 'rejected' | 'parked' | 'dropped' | 'lost'
+        'handled' | 'merged' | 'cancelled' | 'rejected' | 'parked' | 'lost' | 'dropped'
       >();
       expectTypeOf(by?.seq).toEqualTypeOf<number | undefined>();
       expectTypeOf(isUnsure).toEqualTypeOf<boolean | undefined>();
