@@ -15,7 +15,6 @@ export {
   pause,
   pgBouncer,
   postgresFolder,
-  type Replica,
   TestPooler,
   TestProxy,
   until,
