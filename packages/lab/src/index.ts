@@ -17,9 +17,8 @@ export { PostgresServer, type PostgresServerOptions } from './postgres/PostgresS
 export { pgBouncer, postgresFolder, psql } from './postgres/programs.js';
 export { TestPooler } from './postgres/TestPooler.js';
 export { BIRTH, bear } from './redis/bear.js';
-export { type Certificates, makeCertificates } from './redis/certificates.js';
-export { anyProgram, type Program, programNamed, serverPrograms } from './redis/programs.js';
-export { RedisServer, type RedisServerOptions, type SavedData } from './redis/RedisServer.js';
+export { anyProgram, type Program, serverPrograms } from './redis/programs.js';
+export { RedisServer, type RedisServerOptions } from './redis/RedisServer.js';
 export { SENTINEL_GROUP, SentinelSet, type SentinelSetOptions } from './redis/SentinelSet.js';
 export { ServerCluster, type ServerClusterOptions } from './redis/ServerCluster.js';
 export { SplitSet, type SplitSetOptions } from './redis/SplitSet.js';

@@ -37,13 +37,6 @@ export function anyProgram(): Program {
   return first;
 }
 
-/** Undefined, and why in the test's output, when it is not here. */
-export function programNamed(family: 'redis' | 'valkey'): Program | undefined {
-  const program = serverPrograms().find((one) => one.family === family);
-  if (program === undefined) console.warn(`No ${family}-server here, installed or unpacked: its tests do not run.`);
-  return program;
-}
-
 function unpackedFolders(): string[] {
   const folders = process.env.BOTMESH_NEWER_SERVERS === undefined ? [UNPACKED] : [UNPACKED, join(UNPACKED, 'newer')];
   return folders.flatMap((folder) => {
