@@ -209,6 +209,10 @@ const programs = documents.flatMap(({ path, fences }) =>
 /** Such a program needs a server, and runs until a signal comes. */
 const isOnRedis = ({ body }: Program): boolean => body.includes('REDIS_URL');
 const isOnPostgres = ({ body }: Program): boolean => body.includes('DATABASE_URL');
+const isOnNats = ({ body }: Program): boolean => body.includes('NATS_URL');
+const natsServer = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin']
+  .map((path) => join(path, 'nats-server'))
+  .find((path) => existsSync(path));
 const redisServer = (process.env.PATH ?? '')
   .split(delimiter)
   .flatMap((path) => ['redis-server', 'valkey-server'].map((name) => join(path, name)))
@@ -283,7 +287,7 @@ describe('programs in documents', () => {
 
   const whole = programs.filter(({ isFragment }) => !isFragment);
 
-  test.each(whole.filter((program) => !isOnRedis(program) && !isOnPostgres(program)))(
+  test.each(whole.filter((program) => ![isOnRedis, isOnPostgres, isOnNats].some((isOn) => isOn(program))))(
     '$where runs to its end',
     (program) => runsToItsEnd(program),
     40_000,
@@ -302,6 +306,30 @@ describe('programs in documents', () => {
       const out = await printed(program, output);
       const code = await end(program);
       await end(server);
+
+      expect(out).toBe(output);
+      expect(code).toBe(0);
+    },
+    60_000,
+  );
+
+  test.skipIf(natsServer === undefined).each(whole.filter(isOnNats))(
+    '$where runs on a NATS server of its own, and ends by a signal',
+    async ({ name, input, output = '' }) => {
+      const port = await freePort();
+      const data = mkdtempSync(join(tmpdir(), 'botmesh-docs-nats-'));
+      const settings = ['-a', '127.0.0.1', '-p', `${port}`, '-js', '-sd', data];
+      const server = spawn(natsServer!, settings, { timeout: 60_000 });
+      // It prints there what others print on stdout.
+      server.stdout = server.stderr;
+      await printed(server, 'Server is ready');
+      const env = { ...process.env, NATS_URL: `nats://127.0.0.1:${port}` };
+      const program = spawn(process.execPath, [join(folder, 'js', `${name}.js`)], { env, timeout: 50_000 });
+      program.stdin.end(input);
+      const out = await printed(program, output);
+      const code = await end(program);
+      await end(server);
+      rmSync(data, { recursive: true });
 
       expect(out).toBe(output);
       expect(code).toBe(0);

@@ -59,7 +59,10 @@ export class Desk implements AsyncDisposable {
     await this.link.ask(`STREAM.DELETE.${stream}`).catch(() => {});
   }
 
-  /** Keeps a copy of a stream, as `nats stream backup` does. The returned function puts it back. */
+  /**
+   * Keeps a copy of a stream, as `nats stream backup` does. The returned function puts it back; replicas that run meanwhile
+   * may make an empty one in its place.
+   */
   async copy(place: Place): Promise<() => Promise<void>> {
     const inbox = createInbox();
     const chunks: Uint8Array[] = [];
@@ -82,25 +85,16 @@ export class Desk implements AsyncDisposable {
     );
     await whole;
     return async () => {
-      const deliver_subject = await this.#restoring(place, { config, state });
+      await this.remove(place);
+      const { deliver_subject } = await this.link.ask<{ deliver_subject: string }>(`STREAM.RESTORE.${place.stream}`, {
+        config,
+        state,
+      });
       for (const chunk of chunks) await this.client.request(deliver_subject, chunk, { timeout: TIMEOUT_MS });
       const answer = await this.client.request(deliver_subject, '', { timeout: TIMEOUT_MS });
       const { error } = answer.json<{ error?: { description: string } }>();
       if (error !== undefined) throw new Error(error.description);
     };
-  }
-
-  /** Where the copy goes. Replicas at work make a stream anew that is gone: it has to be removed again. */
-  async #restoring(place: Place, request: { config: object; state: object }): Promise<string> {
-    for (let tries = 1; ; tries++) {
-      await this.remove(place);
-      try {
-        return (await this.link.ask<{ deliver_subject: string }>(`STREAM.RESTORE.${place.stream}`, request))
-          .deliver_subject;
-      } catch (error) {
-        if (tries === 200) throw error;
-      }
-    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

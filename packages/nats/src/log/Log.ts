@@ -398,18 +398,19 @@ export class Log {
     if (link === undefined || this.#isWriting || !this.#isReady) return;
     this.#isWriting = true;
     const { place } = this.#options;
-    writeSnapshot(link, place, { seq: copy.applied, read: copy.read, text: copy.toSnapshot() })
-      .catch((error: unknown) => {
+    const isOver = (): void => {
+      this.#isWriting = false;
+    };
+    writeSnapshot(link, place, { seq: copy.applied, read: copy.read, text: copy.toSnapshot() }).then(
+      isOver,
+      (error: unknown) => {
+        // The next message comes soon: what failed is not tried again at once.
+        setTimeout(isOver, this.#options.timeoutMs / 4).unref();
         // Whoever reads on finds out what became of the stream, or of the connection.
         const isTold = (error instanceof ApiError && error.reason === NO_STREAM) || !this.#isReady;
         if (!isTold) this.#warnOnce(`No snapshot was written: ${judge(link.where, place.stream, error).message}`);
-      })
-      .finally(() => {
-        // What failed is not tried again at once: the next message comes soon.
-        setTimeout(() => {
-          this.#isWriting = false;
-        }, 250).unref();
-      });
+      },
+    );
   }
 
   /** How many replicas come before those here, in the order of their epochs. At most 8. */
