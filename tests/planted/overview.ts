@@ -1,6 +1,6 @@
 import { PLANTED as IN_POSTGRES } from '../../packages/postgres/testing/planted.js';
 import { PLANTED as IN_REDIS } from '../../packages/redis/testing/planted.js';
-import { PLANTED as IN_SQLITE } from '../../packages/sqlite/src/planted.test-support.js';
+import { PLANTED as IN_SQLITE } from '../../packages/sqlite/testing/planted.js';
 import type { Reported } from '../guarantees/report.js';
 import { MUTATIONS } from '../mutations/table.js';
 import { MODEL_BUGS } from '../promela/bugs.js';

@@ -99,6 +99,7 @@ bool again;
 #endif
 byte owed;                              /* places in the queue and in the hands of replicas */
 hidden byte i, j, k, h, a, o, w, n, believers;
+hidden byte news, newsFence;            /* what the step under way grants or hands to its caller */
 hidden byte unsettled;                  /* in this step the head became another one, or lost its owner, or was asked for */
 
 #define AT(r, t) ((r) * N + (t))
@@ -153,7 +154,7 @@ inline grant(t, me) {
   assert(live[owner[t]]);                             /* no grant to the dead */
   hold(t);
   if
-  :: owner[t] == me -> bonus[me] = t; bonusFence[me] = fence[t]
+  :: owner[t] == me -> news = t; newsFence = fence[t]
   :: else -> pushed[owner[t]] = t; pushedFence[owner[t]] = fence[t]; pushedEra[owner[t]] = era
   fi
 }
@@ -199,7 +200,7 @@ inline settle(me) {
            forsake(h); chooseAdopter(me);
            if
            :: quarantine || a == NOBODY -> break      /* an orphan, until a heartbeat finds it */
-           :: else -> owner[h] = a; offered[h] = true; hold(h); WHEN(a == me, bonus[me] = h; bonusFence[me] = fence[h])
+           :: else -> owner[h] = a; offered[h] = true; hold(h); WHEN(a == me, news = h; newsFence = fence[h])
            fi
         fi
      fi
@@ -279,8 +280,7 @@ inline beatArrives(me) {
      WHEN(BUG == 7 && h != NOBODY && h != me && beatAge[h] > 0 && IS_MESSAGE(queue[0]), owner[queue[0]] = NOBODY; unsettled = true);
      settle(me); compareView(me);
      WHEN(length > 0 && owner[queue[0]] == NOBODY && !quarantine, unsettled = true);
-     settle(me); answerView(me);
-     bonus[me] = NOBODY; bonusFence[me] = 0
+     settle(me); answerView(me)
   fi
 }
 
@@ -310,10 +310,11 @@ inline operationArrives(me, what, t) {
   if
   :: !live[me] || replaced[me]
   :: else -> prove(me);
+     news = NOBODY;
      if :: what == RESERVE -> enqueue(t, me) :: else -> release(t, me) fi;
      settle(me);
      WHEN(what == RESERVE, reply[me] = (IS_HEAD(t) && IS_GRANTED(t) -> fence[t] : WAITING));
-     WHEN(bonus[me] == t, bonus[me] = NOBODY; bonusFence[me] = 0);
+     WHEN(news != NOBODY && news != t, bonus[me] = news; bonusFence[me] = newsFence);
      WHEN(bonus[me] != NOBODY && offered[bonus[me]], batched[bonus[me]] = true; unheard[bonus[me]] = true)
   fi
 }

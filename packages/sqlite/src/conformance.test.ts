@@ -14,10 +14,10 @@ import {
   VirtualClock,
 } from '@botmesh/core/testing';
 import { beforeAll, describe, test } from 'vitest';
+import { storeLab } from '../testing/store-lab.js';
 import { findDriver } from './driver.js';
 import { SqliteStateStore, SqliteStore } from './index.js';
 import { Bus, copyOf, hostClock, makeFolder, removeDatabase } from './lab.test-support.js';
-import { storeLab } from './store-lab.test-support.js';
 
 // Loading takes real time, which a virtual clock would not wait for.
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 import { compareStores, memoryStoreLab, stateConformance } from '@botmesh/core/testing';
 import { afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { PLANTED, type Planted, planted } from '../testing/planted.js';
+import { storeLab } from '../testing/store-lab.js';
 import { findDriver, type Row, type Value } from './driver.js';
 import { makeFolder } from './lab.test-support.js';
-import { PLANTED, type Planted, planted } from './planted.test-support.js';
 import { SqliteStateStore } from './SqliteStateStore.js';
-import { storeLab } from './store-lab.test-support.js';
 
 /** The bug that statements have now, and into how many of them it was planted. */
 const now = vi.hoisted(() => ({ plant: (text: string): string => text, texts: new Set<string>() }));

@@ -57,7 +57,7 @@ function noting<T extends object>(target: T, kinds: Partial<Record<keyof T, Fail
     const kind = kinds[name];
     if (kind === undefined || typeof value !== 'function') return value;
     return (...args: unknown[]) => {
-      failures.add(kind);
+      failures.add(args[0] === 'pushes' ? 'pushes' : kind);
       return value(...args) as unknown;
     };
   });

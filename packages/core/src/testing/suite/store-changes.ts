@@ -201,7 +201,7 @@ export const storeChanges = [
   ...[0, 0.1].map((share) =>
     promised(
       27,
-      `a grant that was lost is heard of ${share === 0 ? 'after' : 'just before'} the news of the change`,
+      `a grant that was lost is heard of ${share === 0 ? 'after' : 'right before'} the news of the change`,
       (lab) => lateGrant(lab, share * lab.beatMs),
       { needs: ['rollback'] },
     ),
@@ -238,7 +238,7 @@ export const storeChanges = [
 
   promised(
     27,
-    'it brings back an epoch that was over, of a replica that is just joining again',
+    'it brings back an epoch that was over, of a replica that joins again at this moment',
     async (lab) => {
       const [a, b] = (await lab.replicas(2)) as [TestReplica, TestReplica];
       for (let n = 0; n < 5; n++) await (await lab.take(a, 'k')).release();

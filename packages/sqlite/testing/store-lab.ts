@@ -1,9 +1,9 @@
 // For the tests of this package: a store that is held to the reference, step by step.
 import { type StoreLab, VirtualClock } from '@botmesh/core/testing';
-import { Bus, copyOf, hostClock, makeFolder, removeDatabase } from './lab.test-support.js';
-import { Presence } from './Presence.js';
-import { ownIdentity } from './processes.js';
-import { SqliteStore } from './SqliteStore.js';
+import { Bus, copyOf, hostClock, makeFolder, removeDatabase } from '../src/lab.test-support.js';
+import { Presence } from '../src/Presence.js';
+import { ownIdentity } from '../src/processes.js';
+import { SqliteStore } from '../src/SqliteStore.js';
 
 /** An empty store on a file of its own, in virtual time. */
 export async function storeLab(): Promise<StoreLab> {
