@@ -55,6 +55,9 @@ export interface Outcome {
   readonly lost: number;
 }
 
+/** For a replica to stop in order and its process to end, on a machine that does much else. */
+const END_MS = 60_000;
+
 /** A process runs what is built, also where a test runs the sources. */
 const PROGRAM = fileURLToPath(new URL('../../dist/fleet/replica.js', import.meta.url));
 
@@ -255,9 +258,10 @@ function busyIn({ process: child }: Replica): Promise<number> {
 }
 
 async function ended(child: ChildProcess): Promise<void> {
-  const gone = new Promise((resolve) => child.once('exit', resolve));
+  let isGone = false;
+  child.once('exit', () => (isGone = true));
   child.send('stop');
-  await gone;
+  await until(`process ${child.pid} has stopped, and ended by itself`, () => isGone, END_MS);
 }
 
 function greatestStamp(events: readonly HistoryEvent[]): number {
