@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkHistory, type HistoryEvent, seededRandom, type Violation } from '@botmesh/core/testing';
+import { stateOf } from './lab/child.js';
 import { pause, until } from './lab/until.js';
 
 /** How one replica reaches the servers: their urls. */
@@ -106,6 +107,16 @@ export class Fleet implements AsyncDisposable {
     replica.process.kill('SIGSTOP');
     await pause(ms);
     replica.process.kill('SIGCONT');
+  }
+
+  /** Does something while all replicas stand still. */
+  async still(act: () => Promise<void>): Promise<void> {
+    const processes = this.replicas.map(({ process: child }) => child);
+    for (const child of processes) child.kill('SIGSTOP');
+    await until('all stand still', () => processes.every(({ pid }) => stateOf(pid!) === 'T'));
+    await act().finally(() => {
+      for (const child of processes) child.kill('SIGCONT');
+    });
   }
 
   /**

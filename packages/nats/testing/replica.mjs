@@ -16,6 +16,13 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const coordinator = new NatsCoordinator({ url: connect, leaseMs, namespace, shards, replicas, replicaId: name });
 const recorder = new Recorder(coordinator, { nowMs, record, name });
+if (process.env.BOTMESH_FAULTS_VERBOSE !== undefined) {
+  const tell = (what, error) =>
+    console.error(Date.now() % 1e6, name, what, error?.message, error?.cause?.cause?.message);
+  coordinator.on('unavailable', ({ error }) => tell('unavailable', error));
+  coordinator.on('available', ({ downMs }) => tell(`available after ${downMs}`));
+  coordinator.on('quarantine', ({ cause }) => tell(`quarantine: ${cause}`));
+}
 let isQuiet = false;
 let busy = 0;
 

@@ -46,7 +46,12 @@ export class NatsServer implements AsyncDisposable {
 
   static async start(options: NatsServerOptions = {}): Promise<NatsServer> {
     const server = new NatsServer(options.port ?? (await freePort()), options);
-    await server.start();
+    try {
+      await server.start();
+    } catch (error) {
+      await server[Symbol.asyncDispose]();
+      throw error;
+    }
     return server;
   }
 

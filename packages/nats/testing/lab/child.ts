@@ -113,6 +113,7 @@ export class Child {
   }
 }
 
-function stateOf(pid: number): string | undefined {
+/** As the kernel names it: `T` for one that stands still. */
+export function stateOf(pid: number): string | undefined {
   return /^\d+ \(.*\) (\S)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1];
 }
