@@ -23,10 +23,11 @@ const follow = (message) => void handle(message).catch(() => {});
 coordinator.onAdopted(follow);
 coordinator.on('parked', ({ key, attempts }) => tell({ event: 'parked', key, attempts }));
 
-process.on('message', async ({ count }) => {
+async function takeAll(count) {
   const bodies = [...Array.from({ length: count }, (_, n) => `${n}`), 'poison'];
   const take = async (body) => ({ ticket: await coordinator.accept(`chat ${body}`, { body }), body, attempt: 1 });
   for (const message of await Promise.all(bodies.map(take))) follow(message);
-});
+}
+process.on('message', ({ count }) => void takeAll(count));
 await coordinator.start();
 tell({ event: 'started' });
