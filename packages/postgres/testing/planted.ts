@@ -64,7 +64,7 @@ export const PLANTED: readonly Planted[] = [
   },
   {
     name: 'an attempt that died is not counted',
-    patches: [{ in: 'pass_on', find: 'e.attempt := e.attempt + 1;', replace: '' }],
+    patches: [{ in: 'pass_on', find: 'if c.fence <> 0 then c := @.count_attempt(c, c.owner <> 0); end if;', replace: '' }],
     foundBy: 'lists',
   },
   {
@@ -95,7 +95,7 @@ export const PLANTED: readonly Planted[] = [
   },
   {
     name: 'another server than before is not noticed',
-    patches: [{ in: 'begin_step', find: 'if m.run is distinct from s.run then', replace: 'if false then' }],
+    patches: [{ in: 'begin_step', find: 'if old_run is distinct from s.run then', replace: 'if false then' }],
     foundBy: 'facts',
   },
   {

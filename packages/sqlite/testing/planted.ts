@@ -66,8 +66,8 @@ export const PLANTED: readonly Planted[] = [
   },
   {
     name: 'an attempt that died is not counted',
-    find: 'attempt = ?, error = ? WHERE',
-    replace: 'attempt = coalesce(attempt, ?), error = ? WHERE',
+    find: 'attempt = ?, error = ?, suspect = ? WHERE',
+    replace: 'attempt = coalesce(attempt, ?), error = ?, suspect = ? WHERE',
     foundBy: 'lists',
   },
   {

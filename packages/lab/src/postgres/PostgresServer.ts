@@ -162,13 +162,14 @@ export class PostgresServer implements AsyncDisposable {
     await this.#child?.end('SIGKILL');
   }
 
-  /** A copy of its data as it would be if its host were lost now. It stands still meanwhile. */
+  /** A copy of its data as it would be if its host were lost now. It stands still meanwhile, if it runs. */
   async save(): Promise<SavedPostgres> {
     const path = join(this.folder, `copy-${++this.#copies}`);
-    await this.freeze();
+    const { isRunning } = this;
+    if (isRunning) await this.freeze();
     // As the user whose data it is.
     execFileSync('cp', ['-a', this.data, path]);
-    this.thaw();
+    if (isRunning) this.thaw();
     rmSync(join(path, 'postmaster.pid'), { force: true });
     return { path };
   }

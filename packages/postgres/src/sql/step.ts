@@ -87,19 +87,19 @@ end`,
   },
   {
     // Copied to another server, or put back from a dump, the row is another one: the transaction that wrote it tells. A copy of
-    // the whole database in the same server has that, too, but not its number.
+    // the whole database in the same server has that, too, but not its number. Files of a server that had stopped in order,
+    // put back later, have all three: the start of the server tells.
     signature: '@.run() returns text',
     body: `
 declare
   found_run text;
 begin
-  select s.id || ' ' || s.xmin::text || ' ' || d.oid into found_run
-    from @.server s, pg_catalog.pg_database d where d.datname = current_database();
-  if found_run is null then
-    insert into @.server (id) values (gen_random_uuid()::text) on conflict do nothing;
-    select s.id || ' ' || s.xmin::text || ' ' || d.oid into strict found_run
+  loop
+    select s.id || ' ' || s.xmin::text || ' ' || d.oid || ' ' || extract(epoch from pg_postmaster_start_time()) into found_run
       from @.server s, pg_catalog.pg_database d where d.datname = current_database();
-  end if;
+    exit when found_run is not null;
+    insert into @.server (id) values (gen_random_uuid()::text) on conflict do nothing;
+  end loop;
   return found_run;
 end`,
   },

@@ -13,7 +13,7 @@ create function @.few() returns integer language sql immutable parallel safe as 
 -- From this place on an orphan is a suspect message.
 create function @.first_suspect() returns bigint language sql immutable parallel safe as 'select 4503599627370496';
 
--- The server's identity. What an unlogged table holds is gone exactly when writes may have been lost: after a crash, and on a
+-- A part of the server's identity. What an unlogged table holds is gone when writes may have been lost: after a crash, and on a
 -- standby that was promoted.
 create unlogged table @.server (
   one boolean primary key default true check (one),
