@@ -1,10 +1,10 @@
-// A plot as an SVG: lines with the least and the greatest of their rounds, on two axes of powers of ten.
+// A plot as an SVG: lines with the least and the greatest of their rounds, on two logarithmic axes.
 import type { Line, Plot } from './plot.js';
 
 const WIDTH = 720;
 const HEIGHT = 400;
 const LEFT = 76;
-const RIGHT = 20;
+const RIGHT = 36;
 const TOP = 46;
 const BOTTOM = 60;
 const LEGEND_LINE = 18;
@@ -33,7 +33,7 @@ export function chart({ lines, title, x, y }: Plot): string {
     `<text x="${LEFT}" y="24" font-size="16" font-weight="600">${escaped(title)}</text>`,
     ...lines.map((line, at) => legend(line, at)),
     ...up.ticks.map(({ at, label, isMajor }) => tickUp(at, label, isMajor)),
-    ...across.ticks.map(({ at, label, isMajor }) => tickAcross(at, label, isMajor, top, bottom)),
+    ...[...new Set(points.map((point) => point.x))].map((value) => tickAcross(across.at(value), value, top, bottom)),
     `<path d="M${LEFT} ${top}V${bottom}H${WIDTH - RIGHT}" fill="none" stroke="${INK}"/>`,
     `<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${height - 14}" text-anchor="middle">${escaped(x)}</text>`,
     `<text transform="translate(18 ${(top + bottom) / 2}) rotate(-90)" text-anchor="middle">${escaped(y)}</text>`,
@@ -58,10 +58,10 @@ function tickUp(at: number, label: string, isMajor: boolean): string {
   return `${line}<text x="${LEFT - 8}" y="${at + 4}" text-anchor="end">${label}</text>`;
 }
 
-function tickAcross(at: number, label: string, isMajor: boolean, top: number, bottom: number): string {
-  const line = `<path d="M${at} ${top}V${bottom}" stroke="${INK}" stroke-opacity="${isMajor ? 0.2 : 0.1}"/>`;
-  if (label === '') return line;
-  return `${line}<text x="${at}" y="${bottom + 18}" text-anchor="middle">${label}</text>`;
+/** What was measured has a mark of its own: powers of ten or of two. */
+function tickAcross(at: number, value: number, top: number, bottom: number): string {
+  const line = `<path d="M${at} ${top}V${bottom}" stroke="${INK}" stroke-opacity="0.2"/>`;
+  return `${line}<text x="${at}" y="${bottom + 18}" text-anchor="middle">${shownShort(value)}</text>`;
 }
 
 function drawnLine({ points }: Line, colour: string, across: Axis, up: Axis): string {
@@ -81,7 +81,7 @@ interface Tick {
   readonly isMajor: boolean;
 }
 
-/** Powers of ten; 0, where it is measured, stands one step before the least. */
+/** Logarithmic; 0, where it is measured, stands a little before the least. */
 class Axis {
   readonly ticks: readonly Tick[];
   readonly #from: number;
@@ -105,14 +105,16 @@ class Axis {
   }
 
   #ticksUpTo(most: number): Tick[] {
-    const ticks: Tick[] = this.#zeroSteps > 0 ? [{ at: this.at(0), label: '0', isMajor: true }] : [];
+    const ticks: Tick[] = [];
     const decades = Math.log10(most / this.#least);
     for (let power = 10 ** Math.floor(Math.log10(this.#least)); power <= most; power *= 10) {
       for (let times = 1; times < 10; times++) {
         const value = times * power;
         if (value < this.#least * 0.999 || value > most * 1.001) continue;
-        const isLabelled = times === 1 || (decades < 3 && (times === 2 || times === 5));
-        ticks.push({ at: this.at(value), label: isLabelled ? shownShort(value) : '', isMajor: times === 1 });
+        const isMajor = times === 1;
+        if (decades >= 3 && !isMajor) continue;
+        const isLabelled = isMajor || times === 2 || times === 5;
+        ticks.push({ at: this.at(value), label: isLabelled ? shownShort(value) : '', isMajor });
       }
     }
     return ticks;
@@ -133,7 +135,7 @@ function roundedUp(value: number): number {
 }
 
 function shownShort(value: number): string {
-  return value >= 1 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(1)));
+  return value === 0 ? '0' : value >= 1 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(1)));
 }
 
 function escaped(text: string): string {

@@ -13,6 +13,8 @@ export interface Effort extends Rounds {
   readonly held: readonly number[];
   /** Replicas that do nothing but send heartbeats. */
   readonly mesh: readonly number[];
+  /** The same, on Redis: its server has no more to give at some five hundred. */
+  readonly redisMesh: readonly number[];
   readonly processes: readonly number[];
   readonly runMs: number;
   /** How long the heartbeats of a mesh on Redis are counted. */
@@ -30,6 +32,7 @@ export const FULL: Effort = {
   waiting: [1, 10, 100, 1_000, 10_000],
   held: [0, 1, 10, 100, 1_000, 10_000],
   mesh: [1, 4, 16, 64, 256, 1_000],
+  redisMesh: [1, 4, 16, 64, 128, 256],
   processes: [1, 2, 4, 8],
   runMs: 2_000,
   watchMs: 4_000,
@@ -47,6 +50,7 @@ export const QUICK: Effort = {
   waiting: [1, 100],
   held: [0, 100],
   mesh: [1, 16],
+  redisMesh: [1, 16],
   processes: [1, 2],
   runMs: 300,
   watchMs: 2_000,

@@ -14,6 +14,10 @@ import { LEASE_MS } from './still.js';
 
 /** Rounds of processes take seconds each. */
 const MOST_ROUNDS = 3;
+/** So many replicas start at once. */
+const TOGETHER = 25;
+/** Fewer heartbeats say nothing. */
+const FEWEST_CALLS = 4;
 
 /** Two plots of the same runs: turns a second, and what they cost. */
 export async function processesOnRedis(rate: About, cpu: About, effort: Effort): Promise<Plot[]> {
@@ -55,7 +59,7 @@ function wrongIn(each: Run): number {
 }
 
 /** Microseconds of the server for one heartbeat, while more and more replicas that hold nothing are at work. */
-export async function heartbeatsOnRedis(about: About, { mesh, watchMs }: Effort): Promise<Plot> {
+export async function heartbeatsOnRedis(about: About, { redisMesh, watchMs }: Effort): Promise<Plot> {
   const startedMs = performance.now();
   const { where, remove } = await backend.prepare();
   const url = where.split(' ')[0]!;
@@ -63,16 +67,20 @@ export async function heartbeatsOnRedis(about: About, { mesh, watchMs }: Effort)
   const replicas: RedisCoordinator[] = [];
   const points: Line['points'][number][] = [];
   let violations = 0;
+  const open = (): RedisCoordinator => {
+    const replica = new RedisCoordinator({ url, namespace: 'growth', leaseMs: LEASE_MS });
+    // Counted as dead: the server was too busy for its heartbeats.
+    replica.on('superseded', () => {
+      violations += 1;
+    });
+    return replica;
+  };
   try {
-    for (const x of mesh) {
+    for (const x of redisMesh) {
       while (replicas.length < x) {
-        const replica = new RedisCoordinator({ url, namespace: 'growth', leaseMs: LEASE_MS });
-        // Counted as dead: the server was too busy for its heartbeats.
-        replica.on('superseded', () => {
-          violations += 1;
-        });
-        replicas.push(replica);
-        await replica.start();
+        const some = Array.from({ length: Math.min(TOGETHER, x - replicas.length) }, open);
+        replicas.push(...some);
+        await Promise.all(some.map((replica) => replica.start()));
       }
       // The heartbeat that the last ones send when they have joined.
       await sleep(watchMs / 4);
@@ -88,11 +96,14 @@ export async function heartbeatsOnRedis(about: About, { mesh, watchMs }: Effort)
   return drawn(about, { startedMs, rounds: 2, lines: [{ name: 'of the server', points }], violations });
 }
 
-/** Microseconds of the server for each call of a script, over so long. */
+/** Microseconds of the server for each call of a script, over so long or until there were some. */
 async function perScript(client: Redis, forMs: number): Promise<number> {
   const before = await scripts(client);
-  await sleep(forMs);
-  const after = await scripts(client);
+  let after = before;
+  while (after.calls - before.calls < FEWEST_CALLS) {
+    await sleep(forMs);
+    after = await scripts(client);
+  }
   return (after.usec - before.usec) / (after.calls - before.calls);
 }
 
