@@ -23,7 +23,7 @@ export function chart({ lines, title, x, y }: Plot): string {
   const bottom = HEIGHT - BOTTOM;
   const top = TOP + LEGEND_LINE * lines.length;
   const up = new Axis(
-    points.flatMap(({ max, min }) => [min, max]),
+    points.flatMap(({ max, min }) => [roundedDown(min), roundedUp(max)]),
     bottom,
     top,
   );
@@ -91,7 +91,7 @@ class Axis {
 
   constructor(values: readonly number[], from: number, to: number) {
     const above = values.filter((value) => value > 0);
-    const [least, most] = [roundedDown(Math.min(...above)), roundedUp(Math.max(...above))];
+    const [least, most] = [Math.min(...above), Math.max(...above)];
     this.#from = from;
     this.#least = least;
     this.#zeroSteps = values.includes(0) ? 0.7 : 0;

@@ -13,7 +13,7 @@ export interface Effort extends Rounds {
   readonly held: readonly number[];
   /** Replicas that do nothing but send heartbeats. */
   readonly mesh: readonly number[];
-  /** The same, on Redis: its server has no more to give at some five hundred. */
+  /** The same, on Redis: its server has little more to give at some five hundred. */
   readonly redisMesh: readonly number[];
   readonly processes: readonly number[];
   readonly runMs: number;
@@ -26,13 +26,13 @@ export const FULL: Effort = {
   warmUps: 2,
   turns: 4_000,
   handOvers: 1_000,
-  beats: 40,
+  beats: 200,
   replicas: [1, 2, 4, 8, 16, 32, 64],
   chats: [1, 10, 100, 1_000, 10_000, 100_000],
   waiting: [1, 10, 100, 1_000, 10_000],
   held: [0, 1, 10, 100, 1_000, 10_000],
   mesh: [1, 4, 16, 64, 256, 1_000],
-  redisMesh: [1, 4, 16, 64, 128, 256],
+  redisMesh: [1, 8, 64, 256, 500],
   processes: [1, 2, 4, 8],
   runMs: 2_000,
   watchMs: 4_000,

@@ -23,7 +23,7 @@ export function meshCase(line: string, replicas: number, held: number, beats: nu
 
 interface MeshLoad {
   readonly replicas: number;
-  chatOf(at: number, replica: number): string;
+  readonly chatOf: (at: number, replica: number) => string;
   readonly tickets: number;
   /** Of all replicas together, at least; and at least two of each. */
   readonly beats: number;

@@ -39,7 +39,7 @@ async function openQueue(waiting: number, count: number, times: number): Promise
       held = await queue[at]!;
       if (held.fence <= fence) wrong += 1;
     }
-    queue.splice(0, times);
+    void queue.splice(0, times);
   };
   return {
     measure: async () => (await cpuUsOf(run)) / times,

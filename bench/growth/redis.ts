@@ -33,7 +33,7 @@ export async function processesOnRedis(rate: About, cpu: About, effort: Effort):
         ...{ kind: 'closed', name: 'W2', title: '10,000 chats, empty handler', processes: counts[at]! },
         ...{ chats: 10_000, outstanding: 32, handlerMs: 0 },
       };
-      runs[at]!.push(await run(backend, subject, load, { runMs, warmMs: runMs / 2 }));
+      runs[at]!.push(await run(backend, subject, load, { runMs, warmMs: runMs }));
     }
   }
   const violations = runs.flat().reduce((sum, each) => sum + wrongIn(each), 0);
@@ -61,8 +61,8 @@ function wrongIn(each: Run): number {
 /** Microseconds of the server for one heartbeat, while more and more replicas that hold nothing are at work. */
 export async function heartbeatsOnRedis(about: About, { redisMesh, watchMs }: Effort): Promise<Plot> {
   const startedMs = performance.now();
-  const { where, remove } = await backend.prepare();
-  const url = where.split(' ')[0]!;
+  const place = await backend.prepare();
+  const url = place.where.split(' ')[0]!;
   const client = new Redis(url);
   const replicas: RedisCoordinator[] = [];
   const points: Line['points'][number][] = [];
@@ -91,7 +91,7 @@ export async function heartbeatsOnRedis(about: About, { redisMesh, watchMs }: Ef
   } finally {
     await Promise.all(replicas.map((replica) => replica.stop()));
     client.disconnect();
-    await remove();
+    await place.remove();
   }
   return drawn(about, { startedMs, rounds: 2, lines: [{ name: 'of the server', points }], violations });
 }

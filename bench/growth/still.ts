@@ -8,7 +8,7 @@ export interface StillMesh {
   readonly clock: VirtualClock;
   readonly mesh: MemoryMesh;
   readonly replicas: readonly MemoryCoordinator[];
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 export async function stillMesh(count: number): Promise<StillMesh> {
