@@ -64,7 +64,9 @@ export const PLANTED: readonly Planted[] = [
   },
   {
     name: 'an attempt that died is not counted',
-    patches: [{ in: 'pass_on', find: 'if c.fence <> 0 then c := @.count_attempt(c, c.owner <> 0); end if;', replace: '' }],
+    patches: [
+      { in: 'pass_on', find: 'if c.fence <> 0 then c := @.count_attempt(c, c.owner <> 0); end if;', replace: '' },
+    ],
     foundBy: 'lists',
   },
   {
