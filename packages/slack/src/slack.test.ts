@@ -131,7 +131,9 @@ describe('slack()', () => {
     expect(() => slack({ token: 'xoxb-fake', appToken: 'xapp-fake', signingSecret: SECRET })).toThrow('both appToken');
     expect(() => slack({ token: 'xoxb-fake', appToken: '' })).toThrow(ConfigError);
     expect(() => slack({ token: 'xapp-fake', signingSecret: SECRET })).toThrow('token begins with xapp-. Pass the Bot');
-    expect(() => slack({ token: 'xoxb-fake', appToken: 'xoxb-fake' })).toThrow('appToken begins with xoxb-. Pass an App');
+    expect(() => slack({ token: 'xoxb-fake', appToken: 'xoxb-fake' })).toThrow(
+      'appToken begins with xoxb-. Pass an App',
+    );
     expect(() => slack({ token: 'xoxb-fake', signingSecret: SECRET, secret: 'x' } as never)).toThrow(
       "no option 'secret'",
     );
