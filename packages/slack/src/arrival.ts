@@ -1,6 +1,7 @@
 // What Slack delivered: what it is, which chat it belongs to, and what it is known by. Pure, and the same for a provider and a
 // binding.
 import { createHash, randomUUID } from 'node:crypto';
+import { chatName } from './chat-name.js';
 
 /** What Slack delivered, as it stands in an envelope of Socket Mode or in the body of a call. */
 export type Body = Readonly<Record<string, unknown>>;
@@ -60,12 +61,12 @@ export function idOf(body: Body, mentions: 'two' | 'one'): string {
 
 /** Where it belongs; where it has no channel, to its user as `user:…`, else to its team as `team:…`. */
 export function chatOf(body: Body, by: 'thread' | 'channel'): string {
-  const place = placeOf(body);
-  if (place.channel === undefined) return besides(body);
-  if (by === 'channel') return place.channel;
+  const { channel, ...place } = placeOf(body);
+  if (channel === undefined) return besides(body);
+  if (by === 'channel') return channel;
   const isLoose = place.isDirect || place.root === undefined;
   const thread = place.thread ?? (isLoose ? undefined : place.root);
-  return thread === undefined ? place.channel : `${place.channel}:${thread}`;
+  return chatName({ channel, thread });
 }
 
 /** Who did it. */
@@ -111,7 +112,7 @@ function placeOf(body: Body): Place {
 
 function besides(body: Body): string {
   const user = userOf(body);
-  if (user !== undefined) return `user:${user}`;
+  if (user !== undefined) return chatName({ user });
   return `team:${text(body.team_id) ?? text(of(body.team).id) ?? 'unknown'}`;
 }
 

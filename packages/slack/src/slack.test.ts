@@ -7,7 +7,7 @@ import { type Intake, nodeListener } from '@botmesh/core/spi';
 import { providerConformance } from '@botmesh/core/testing';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Body } from './arrival.js';
-import { slack } from './index.js';
+import { chatName, slack } from './index.js';
 import { messageOf } from './parse.js';
 import { FakeSlack } from './testing/FakeSlack.js';
 import { callbackOf } from './testing/payloads.js';
@@ -130,6 +130,10 @@ describe('slack()', () => {
     expect(() => slack({ token: 'xoxb-fake' })).toThrow('or appToken for Socket Mode');
     expect(() => slack({ token: 'xoxb-fake', appToken: 'xapp-fake', signingSecret: SECRET })).toThrow('both appToken');
     expect(() => slack({ token: 'xoxb-fake', appToken: '' })).toThrow(ConfigError);
+    expect(() => slack({ token: 'xapp-fake', signingSecret: SECRET })).toThrow('token begins with xapp-. Pass the Bot');
+    expect(() => slack({ token: 'xoxb-fake', appToken: 'xoxb-fake' })).toThrow(
+      'appToken begins with xoxb-. Pass an App',
+    );
     expect(() => slack({ token: 'xoxb-fake', signingSecret: SECRET, secret: 'x' } as never)).toThrow(
       "no option 'secret'",
     );
@@ -327,6 +331,18 @@ describe('what a reply is at Slack', () => {
 });
 
 describe('what a body is', () => {
+  test('is in the chat that chatName names', () => {
+    const talk = { ...wrapped({ id: '1.1', chat: 'C1', text: 'hi' }) };
+    const inChannel = { ...talk, event: { ...(talk.event as object), channel_type: 'channel' } };
+    const inThread = { ...talk, event: { ...(talk.event as object), thread_ts: '1.0' } };
+
+    expect(messageOf(inChannel)?.chat).toBe(chatName({ channel: 'C1', thread: '1.1' }));
+    expect(messageOf(inThread)?.chat).toBe(chatName({ channel: 'C1', thread: '1.0' }));
+    expect(messageOf(wrapped({ id: '1.1', chat: 'D1', text: 'hi' }))?.chat).toBe(chatName({ channel: 'D1' }));
+    expect(messageOf({ command: '/go', channel_id: 'C1', user_id: 'U1' })?.chat).toBe(chatName({ channel: 'C1' }));
+    expect(messageOf({ type: 'view_submission', user: { id: 'U1' } })?.chat).toBe(chatName({ user: 'U1' }));
+  });
+
   test('a message and its mention are one; under another wrapper, too', () => {
     const one = wrapped({ id: '1.1', chat: 'C1', text: 'hi' });
     const mention = { ...one, event_id: 'Ev9', event: { ...(one.event as object), type: 'app_mention' } };

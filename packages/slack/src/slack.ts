@@ -77,10 +77,10 @@ export function slack(options: SlackOptions): Slack {
 function settle(options: SlackOptions) {
   checkOptionNames('slack()', options, NAMES);
   const { token, signingSecret, appToken, maxBytes = 1_000_000, apiUrl = 'https://slack.com/api/' } = options;
-  checkToken('token', token, 'the Bot User OAuth Token of your app, which begins with xoxb-');
+  checkToken('token', token, 'xapp-', 'the Bot User OAuth Token of your app, which begins with xoxb-');
   const secrets = Array.isArray(signingSecret) ? (signingSecret as string[]) : [signingSecret as string];
   if (appToken !== undefined) {
-    checkToken('appToken', appToken, 'an App-Level Token with connections:write, which begins with xapp-');
+    checkToken('appToken', appToken, 'xoxb-', 'an App-Level Token with connections:write, which begins with xapp-');
     if (signingSecret !== undefined) {
       throw new ConfigError(
         'slack(): both appToken and signingSecret. Slack delivers by a socket or by HTTP: pass the one that your app uses.',
@@ -102,8 +102,13 @@ function settle(options: SlackOptions) {
   return { ...options, secrets, maxBytes, apiUrl: apiUrl.endsWith('/') ? apiUrl : `${apiUrl}/`, log };
 }
 
-/** A token with a space or a line break would come back in the error of whoever writes the header. */
-function checkToken(name: string, token: unknown, what: string): void {
-  if (typeof token === 'string' && /^[\x21-\x7e]+$/.test(token)) return;
-  throw new ConfigError(`slack(): no ${name}, or one with spaces. Pass ${what}.`);
+/**
+ * A token with a space or a line break would come back in the error of whoever writes the header. One that begins with `wrong` is
+ * the app's other one.
+ */
+function checkToken(name: string, token: unknown, wrong: string, what: string): void {
+  if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) {
+    throw new ConfigError(`slack(): no ${name}, or one with spaces. Pass ${what}.`);
+  }
+  if (token.startsWith(wrong)) throw new ConfigError(`slack(): ${name} begins with ${wrong}. Pass ${what}.`);
 }

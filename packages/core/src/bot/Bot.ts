@@ -153,7 +153,12 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     const overlapping =
       mail === undefined || rules.areSerial
         ? undefined
-        : { mail, rules, rejected: (work: Work, message: Message) => this.#rejected(work, message) };
+        : {
+            mail,
+            rules,
+            rejected: (work: Work, message: Message) => this.#rejected(work, message),
+            left: (work: Work) => this.#setup.forgotten?.left(work),
+          };
     this.#take =
       inbox === undefined
         ? plainIngress(this.#coordinator, begin, this.#load)
@@ -733,7 +738,9 @@ export class Bot<S extends object = ChatState, U extends object = ChatState, G e
     return new Pacer(this.#clock, this.#mail, { accountOf, placeOf }, rates);
   }
 
-  #rejected({ ticket, id }: Work, message: Message): void {
+  #rejected(work: Work, message: Message): void {
+    const { ticket, id } = work;
+    this.#setup.forgotten?.ended(work);
     this.#ended(ticket.key, { seq: ticket.seq, id }, 'rejected', undefined);
     const { onRejected } = this.#options;
     if (onRejected === undefined) return;

@@ -19,11 +19,11 @@ export function parkedOf({ key, seq, id, body, attempts, error }: ParkedMessage)
   return { chat: key, seq, id, message: readable(body), attempts, error };
 }
 
-/** @throws ConfigError when the coordinator keeps no parked messages */
+/** @throws ConfigError when no coordinator keeps the messages */
 export function mailroomOf(mail: Mailroom | undefined, coordinator: Coordinator, call: string): Mailroom {
   if (mail !== undefined) return mail;
   throw new ConfigError(
-    `${call}: the coordinator of replica ${coordinator.replicaId} keeps no parked messages. Pass one with a mailroom, such as a StoreCoordinator.`,
+    `${call}: replica ${coordinator.replicaId} has no coordinator that keeps messages, so that what fails too often is dropped. Pass one that does: RedisCoordinator of @botmesh/redis, for example.`,
   );
 }
 

@@ -47,10 +47,12 @@ export interface Overlapping {
   readonly rules: Rules;
   /** Hears of a message that ended because its chat was busy. */
   readonly rejected: (work: Work, message: Message) => void;
+  /** Hears of one that the store has not ended: it is the mesh's, or was lost with the store's data. */
+  readonly left: (work: Work) => void;
 }
 
 async function meet(
-  { mail, rules, rejected }: Overlapping,
+  { mail, rules, rejected, left }: Overlapping,
   message: Message,
   work: Work,
   begin: (work: Work) => void,
@@ -60,7 +62,13 @@ async function meet(
     begin({ ...work, wasFree: true });
   } else if (mode === 'reject') {
     // Only then: one that another replica has taken over meanwhile is handled there. It is taken in either way.
-    await mail.finish(work.ticket, () => rejected(work, message)).catch(() => {});
+    let isTold = false;
+    const onLanded = (): void => {
+      isTold = true;
+      rejected(work, message);
+    };
+    await mail.finish(work.ticket, onLanded).catch(() => {});
+    if (!isTold) left(work);
   } else {
     begin(work);
     // When it cannot be told, the turn goes on, and this message waits for its own.

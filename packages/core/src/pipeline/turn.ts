@@ -130,6 +130,8 @@ export class MessageTurn implements Way, Hearer, Guest {
   #leaveChat: (() => void) | undefined;
   /** Whether it counts among what its account is needed for. */
   #isCounted = false;
+  /** Let go, and the store has not said that it ended: one that lost its data never will. */
+  #isUntold = false;
   /** What came for the handlers before they ran. */
   #steers: unknown[] | undefined;
 
@@ -336,8 +338,9 @@ export class MessageTurn implements Way, Hearer, Guest {
     load.changed();
     const { forgotten } = this.#setup;
     if (forgotten === undefined) return;
-    if (next === 'left' || next === 'returned') forgotten.left(this.#work);
-    else if (next === 'done' || next === 'cancelled') forgotten.ended(this.#work);
+    const isOver = next === 'done' || next === 'cancelled';
+    if (next === 'left' || next === 'returned' || (isOver && this.#isUntold)) forgotten.left(this.#work);
+    else if (isOver) forgotten.ended(this.#work);
   }
 
   /** Nothing can be told to it any more, and it keeps no other turn of this process out. */
@@ -612,7 +615,13 @@ export class MessageTurn implements Way, Hearer, Guest {
   #letGo(turn: MailTurn, also: readonly Behind[], tell: (isAll: boolean, isUnsure?: boolean) => void): Promise<void> {
     // One without a mailroom confirms nothing.
     if (this.#setup.mail === undefined) return turn.release().then(() => tell(true));
-    return turn.release(also.length === 0 ? { onLanded: tell } : { also: seqsOf(also), onLanded: tell });
+    this.#isUntold = true;
+    const onLanded = (isAll: boolean, isUnsure?: boolean): void => {
+      this.#isUntold = false;
+      this.#setup.forgotten?.ended(this.#work);
+      tell(isAll, isUnsure);
+    };
+    return turn.release(also.length === 0 ? { onLanded } : { also: seqsOf(also), onLanded });
   }
 
   async #cancel(turn: MailTurn): Promise<TurnState> {

@@ -1,4 +1,5 @@
 import type { Bot } from '../../bot/Bot.js';
+import type { Mailroom } from '../../coordination/types.js';
 import type { ServerFault } from '../conformance.js';
 import { claim, claimEqual } from '../suite/claims.js';
 import type { BotLab, LabBot } from './BotLab.js';
@@ -58,6 +59,42 @@ export const forgetting: Record<string, ServerFact> = {
       // The platform may deliver them again, and they count.
       claimEqual(await a.provider.receive({ chat: 'k', id: '1', text: 'one' }), 'accepted', 'a redelivery');
       await lab.until(3 * lab.leaseMs, () => lab.endsOf('k').includes('1 handled'), 'its end');
+    },
+  },
+
+  'a message that runs to its end while a store loses all its data ends as lost': {
+    needs: ['wipe'],
+    body: async (lab) => {
+      const { begun, set, state } = work(lab);
+      const a = await lab.bot(set);
+      await a.provider.receive({ chat: 'k', id: '1', text: 'one' });
+      await lab.until(lab.leaseMs / 4, () => begun.length === 1, 'the run');
+
+      await lab.mesh.server.wipe?.();
+      state.isBusy = false;
+      await lab.until(2 * lab.leaseMs, () => lab.ends.length === 1, 'its end');
+      claimEqual(lostOf(lab), ['1'], 'ends');
+    },
+  },
+
+  'a message that is turned away while a store loses all its data ends as lost': {
+    needs: ['wipe'],
+    body: async (lab) => {
+      const { begun, set, state } = work(lab);
+      const a = await lab.bot(set, { overlap: 'reject' });
+      await a.provider.receive({ chat: 'k', id: '1', text: 'one' });
+      await lab.until(lab.leaseMs / 4, () => begun.length === 1, 'the run');
+      const mail = a.replica.coordinator as unknown as Mailroom;
+      const finish = mail.finish.bind(mail);
+      mail.finish = async (...args) => {
+        await lab.mesh.server.wipe?.();
+        return finish(...args);
+      };
+
+      await a.provider.receive({ chat: 'k', id: '2', text: 'two' });
+      await lab.until(2 * lab.leaseMs, () => lab.ends.length === 2, 'both ends');
+      state.isBusy = false;
+      claimEqual(lostOf(lab), ['1', '2'], 'ends');
     },
   },
 
