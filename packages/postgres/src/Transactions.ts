@@ -111,8 +111,8 @@ async function ofUrl(url: string, settings: DialSettings): Promise<TransactionLi
 interface PoolClient {
   query(text: string, values?: readonly unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
   release(error?: boolean): void;
-  on(event: 'error', listener: () => void): unknown;
-  off(event: 'error', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  off(event: 'error', listener: (error: Error) => void): unknown;
 }
 
 interface Pool {
@@ -138,14 +138,18 @@ function ofPool(pool: Pool, { connectTimeoutMs }: DialSettings, isOwn: boolean):
   const line = new Line(pool.options.max);
   const run = async <T>(act: (sql: unknown, query: Query) => Promise<T>): Promise<T> => {
     const client = await connected(pool, connectTimeoutMs);
-    let isBroken = false;
-    const onError = (): void => {
-      isBroken = true;
+    let broken: Error | undefined;
+    const onError = (error: Error): void => {
+      broken ??= error;
     };
     client.on('error', onError);
     try {
       await client.query(`begin ${BEGIN}; ${IDLE}`);
-      const result = await act(client, async (text, values) => textOf((await client.query(text, values)).rows[0]));
+      const result = await act(client, async (text, values) => {
+        // Which says why: what is asked of the client from then on does not.
+        if (broken !== undefined) throw broken;
+        return textOf((await client.query(text, values)).rows[0]);
+      });
       await client.query('commit');
       return result;
     } catch (error) {
@@ -153,7 +157,7 @@ function ofPool(pool: Pool, { connectTimeoutMs }: DialSettings, isOwn: boolean):
       throw error;
     } finally {
       client.off('error', onError);
-      client.release(isBroken);
+      client.release(broken !== undefined);
     }
   };
   return {

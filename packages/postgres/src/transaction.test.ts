@@ -130,6 +130,29 @@ test('a transaction that waits for those of other chats to end fails no attempt,
   expect(await payments()).toEqual([chat, 'slow 1.5', `${chat} too`]);
 });
 
+test('a transaction of pg whose connection the server ended while nothing was asked fails with what the server said', async () => {
+  let runs = 0;
+  const { ends, errors, provider } = await begin({ url }, (bot) =>
+    bot.use((ctx) =>
+      ctx.transaction(async (sql) => {
+        const client = sql as PoolClient;
+        await insertByPg(client, `run ${++runs}`);
+        if (runs > 1) return;
+        const { rows } = await client.query('select pg_backend_pid() as pid');
+        const ended = new Promise((resolve) => client.on('error', resolve));
+        await ask(`select pg_terminate_backend(${rows[0].pid})`);
+        await ended;
+      }),
+    ),
+  );
+
+  await provider.receive({ chat, id: '1', text: 'pay' });
+  await has(ends, 1);
+
+  expect(errors).toMatchObject([{ code: '57P01' }]);
+  expect(await payments()).toEqual(['run 2']);
+});
+
 describe.each(ways)('with $name', ({ client, insert }) => {
   test("a handler's rows, the state and the end of the message are one commit", async () => {
     const { ends, provider, state } = await begin(client(url), (bot) =>
