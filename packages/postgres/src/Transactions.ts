@@ -111,11 +111,12 @@ async function ofUrl(url: string, settings: DialSettings): Promise<TransactionLi
 interface PoolClient {
   query(text: string, values?: readonly unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
   release(error?: boolean): void;
-  on(event: 'error', listener: () => void): unknown;
-  off(event: 'error', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  off(event: 'error', listener: (error: Error) => void): unknown;
 }
 
 interface Pool {
+  readonly options: { readonly max: number };
   connect(): Promise<PoolClient>;
   end(): Promise<void>;
   on(event: 'error', listener: () => void): unknown;
@@ -134,31 +135,60 @@ async function ownPool(config: object, settings: DialSettings): Promise<Transact
 }
 
 function ofPool(pool: Pool, { connectTimeoutMs }: DialSettings, isOwn: boolean): TransactionLibrary {
+  const line = new Line(pool.options.max);
+  const run = async <T>(act: (sql: unknown, query: Query) => Promise<T>): Promise<T> => {
+    const client = await connected(pool, connectTimeoutMs);
+    let broken: Error | undefined;
+    const onError = (error: Error): void => {
+      broken ??= error;
+    };
+    client.on('error', onError);
+    try {
+      await client.query(`begin ${BEGIN}; ${IDLE}`);
+      const result = await act(client, async (text, values) => {
+        // Which says why: what is asked of the client from then on does not.
+        if (broken !== undefined) throw broken;
+        return textOf((await client.query(text, values)).rows[0]);
+      });
+      await client.query('commit');
+      return result;
+    } catch (error) {
+      await client.query('rollback').catch(onError);
+      throw error;
+    } finally {
+      client.off('error', onError);
+      client.release(broken !== undefined);
+    }
+  };
   return {
-    run: async (act) => {
-      const client = await connected(pool, connectTimeoutMs);
-      let isBroken = false;
-      const onError = (): void => {
-        isBroken = true;
-      };
-      client.on('error', onError);
-      try {
-        await client.query(`begin ${BEGIN}; ${IDLE}`);
-        const result = await act(client, async (text, values) => textOf((await client.query(text, values)).rows[0]));
-        await client.query('commit');
-        return result;
-      } catch (error) {
-        await client.query('rollback').catch(onError);
-        throw error;
-      } finally {
-        client.off('error', onError);
-        client.release(isBroken);
-      }
-    },
+    // The time limit is for the server. What waits for other transactions to end has not failed.
+    run: (act) => line.run(() => run(act)),
     close: async () => {
       if (isOwn) await pool.end();
     },
   };
+}
+
+/** Lets `size` tasks run at once, and the others wait, in the order of the calls. */
+class Line {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(size: number) {
+    this.#free = size;
+  }
+
+  async run<T>(task: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await task();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
 }
 
 /** A pool may let its users wait for ever. Who comes too late goes back. */

@@ -293,6 +293,7 @@ describe.each(urlClients)('$name', (way) => {
     await freshDatabase();
     const name = `fresh_${databases}`;
     await migrate({ url: server.url(name), role: 'bot' });
+    await until('its connection has ended', async () => (await server.connections()) === 0);
     await server.ask(`alter database ${name} connection limit 1`);
     const one = client(way, { url: server.url(name, 'bot') });
 

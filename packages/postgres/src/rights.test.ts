@@ -43,3 +43,11 @@ test('a role with the rights of the README can do all there is, and change nothi
   expect(ends).toEqual(['handled']);
   await expect(migrate({ url, schema: 'another' })).rejects.toMatchObject({ reason: 'rights' });
 });
+
+test('migrate refuses a role that is not there, and leaves nothing behind', async () => {
+  await using server = await TestServer.start();
+  const url = await server.database('chats');
+
+  await expect(migrate({ url, role: 'no_such' })).rejects.toMatchObject({ code: 'config', reason: 'rights' });
+  expect(await migrate({ url })).toMatchObject({ from: 0 });
+});

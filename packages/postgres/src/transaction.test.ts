@@ -76,12 +76,12 @@ const ways = [
 async function begin(
   place: { url?: string; client?: unknown },
   set: (bot: Bot) => unknown,
-  { maxAttempts = 5, wakeUp = 'listen' as 'listen' | 'poll', namespace = 'botmesh' } = {},
+  { maxAttempts = 5, wakeUp = 'listen' as 'listen' | 'poll', namespace = 'botmesh', timeoutMs = 2000 } = {},
 ) {
   const provider = new FakeProvider();
   const errors: unknown[] = [];
   const ends: string[] = [];
-  const state = new PostgresStateStore({ ...place, namespace });
+  const state = new PostgresStateStore({ ...place, namespace, timeoutMs });
   opened.push(() => state.close());
   const bot = new Bot({
     provider,
@@ -98,9 +98,60 @@ async function begin(
   return { bot, provider, errors, ends, state };
 }
 
+async function slept(sql: PoolClient, seconds: number): Promise<number> {
+  await sql.query('select pg_sleep($1)', [seconds]);
+  return seconds;
+}
+
 async function has(list: unknown[], count: number): Promise<void> {
   await until(`there are ${count}`, () => list.length >= count);
 }
+
+test('a transaction that waits for those of other chats to end fails no attempt, however long they take', async () => {
+  const pool = new Pool({ connectionString: url, max: 1 });
+  opened.push(() => pool.end());
+  const { ends, errors, provider } = await begin(
+    { client: pool },
+    (bot) =>
+      bot.use((ctx) =>
+        ctx.transaction(async (sql) => {
+          await insertByPg(sql, ctx.message.chat);
+          if (ctx.message.text === 'slow') await insertByPg(sql, `slow ${await slept(sql as PoolClient, 1.5)}`);
+        }),
+      ),
+    { timeoutMs: 500 }, // which gives the pool twice as long for a connection
+  );
+
+  await provider.receive({ chat, id: '1', text: 'slow' });
+  await provider.receive({ chat: `${chat} too`, id: '2', text: 'pay' });
+  await has(ends, 2);
+
+  expect(errors).toEqual([]);
+  expect(await payments()).toEqual([chat, 'slow 1.5', `${chat} too`]);
+});
+
+test('a transaction of pg whose connection the server ended while nothing was asked fails with what the server said', async () => {
+  let runs = 0;
+  const { ends, errors, provider } = await begin({ url }, (bot) =>
+    bot.use((ctx) =>
+      ctx.transaction(async (sql) => {
+        const client = sql as PoolClient;
+        await insertByPg(client, `run ${++runs}`);
+        if (runs > 1) return;
+        const { rows } = await client.query('select pg_backend_pid() as pid');
+        const ended = new Promise((resolve) => client.on('error', resolve));
+        await ask(`select pg_terminate_backend(${rows[0].pid})`);
+        await ended;
+      }),
+    ),
+  );
+
+  await provider.receive({ chat, id: '1', text: 'pay' });
+  await has(ends, 1);
+
+  expect(errors).toMatchObject([{ code: '57P01' }]);
+  expect(await payments()).toEqual(['run 2']);
+});
 
 describe.each(ways)('with $name', ({ client, insert }) => {
   test("a handler's rows, the state and the end of the message are one commit", async () => {

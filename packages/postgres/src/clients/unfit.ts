@@ -99,6 +99,11 @@ const SIGNS: readonly Sign[] = [
     explain: (where) => `The user may not do on ${where} what is needed. ${RIGHTS}.`,
   },
   {
+    sign: /^42704/,
+    reason: 'rights',
+    explain: (where) => `A role that is named is not there on ${where}. Create it first, or correct the name.`,
+  },
+  {
     sign: /^(?:42P01|42883|3F000|42703)/,
     reason: 'schema',
     explain: (where) =>
