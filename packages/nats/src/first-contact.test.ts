@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { connect, nkeyAuthenticator, nkeys } from '@nats-io/transport-node';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeCertificates, NatsServer, TestProxy, tlsConfig } from '../testing/lab.js';
+import { makeCertificates, NatsServer, TestProxy, tlsConfig, until } from '../testing/lab.js';
 import { NatsCoordinator, type NatsCoordinatorOptions, NatsStateStore } from './index.js';
 
 const LEASE_MS = 3000;
@@ -39,6 +39,24 @@ test('a server that is silent is given up', async () => {
 
   expect(await refused({ url: proxy.url })).toMatchObject({ code: 'unavailable' });
 });
+
+test('connections that were given up before the server spoke are closed', async () => {
+  await using proxy = await TestProxy.start(server.port);
+  proxy.set('cut-down');
+  const url = proxy.url;
+  await refused({ url });
+  await until('nothing is open', () => proxy.connections === 0);
+
+  proxy.set('open');
+  const coordinator = new NatsCoordinator({ url, leaseMs: LEASE_MS, namespace: randomUUID() });
+  await coordinator.start();
+  proxy.set('cut-down');
+  proxy.reset();
+  await until('it tries to connect again', () => proxy.connections > 0);
+  await coordinator.stop();
+
+  await until('nothing is open', () => proxy.connections === 0);
+}, 60_000);
 
 test('a server without JetStream is refused, with what to do', async () => {
   await using plain = await NatsServer.start({ jetstream: '' });

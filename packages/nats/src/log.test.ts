@@ -116,6 +116,28 @@ test('a stream that was put back grants nothing to who had read more than it has
   await Promise.all([first.close(), second.close()]);
 });
 
+test('a stream that was put back twice, or was an empty one meanwhile, grants nothing to who had read more than it has', async () => {
+  const place = freshPlace();
+  await desk.bear(place);
+  const store = storeOn(place, { timeoutMs: 1000 });
+  const apply = await joined(store);
+  const putBack = await desk.copy(place);
+  await apply({ op: 'reserve', key: 'k' });
+
+  for (const key of ['once', 'twice']) {
+    await desk.remove(place);
+    await store.log.again();
+    await joined(store, 'meanwhile');
+    await putBack();
+    await store.log.again();
+    await apply({ op: 'reserve', key });
+
+    const { quarantined, queues } = await store.inspect();
+    expect({ quarantined, queues }, key).toMatchObject({ quarantined: true, queues: [{ key, head: { fence: 0 } }] });
+  }
+  await store.close();
+});
+
 test('a log whose beginning is gone, and that nobody has read, begins anew with a quarantine', async () => {
   const place = freshPlace();
   await desk.bear(place);

@@ -8,6 +8,7 @@ import {
 } from '@nats-io/transport-node';
 import type { NatsClient, NatsMessage, NatsServerInfo, NatsSubscription } from './client.js';
 import { ApiError, type ApiErrorJson, explain, isNoResponders, noAnswer, notConnected, rights } from './failures.js';
+import { Sockets } from './sockets.js';
 import { within } from './within.js';
 
 export interface LinkOptions {
@@ -29,7 +30,8 @@ type Ask = Readonly<Record<string, unknown>>;
 export class Link {
   readonly #client: NatsClient;
   readonly #options: LinkOptions;
-  readonly #isOwn: boolean;
+  /** Of a connection of our own. */
+  readonly #sockets: Sockets | undefined;
   readonly #api: string;
   readonly #inboxPrefix: string | undefined;
   readonly #onBack = new Set<() => void>();
@@ -37,17 +39,17 @@ export class Link {
   /** The last time that the server refused something for want of rights, and what. */
   #refusal: ConfigError | undefined;
 
-  private constructor(client: NatsClient, options: LinkOptions, isOwn: boolean) {
+  private constructor(client: NatsClient, options: LinkOptions, sockets?: Sockets) {
     this.#client = client;
     this.#options = options;
-    this.#isOwn = isOwn;
+    this.#sockets = sockets;
     this.#api = options.domain === undefined ? '$JS.API' : `$JS.${options.domain}.API`;
     this.#inboxPrefix = (client as { options?: { inboxPrefix?: string } }).options?.inboxPrefix;
     void this.#watch();
   }
 
   static async open(options: LinkOptions): Promise<Link> {
-    if (options.client !== undefined) return new Link(options.client as NatsClient, options, false);
+    if (options.client !== undefined) return new Link(options.client as NatsClient, options);
     const { connection, connectTimeoutMs, servers } = options;
     const settings = {
       name: 'botmesh',
@@ -59,10 +61,12 @@ export class Link {
       maxReconnectAttempts: -1,
       timeout: connectTimeoutMs,
     };
+    const sockets = new Sockets();
     try {
-      const client: NatsConnection = await connect(settings);
-      return new Link(client as unknown as NatsClient, options, true);
+      const client: NatsConnection = await sockets.during(() => connect(settings));
+      return new Link(client as unknown as NatsClient, options, sockets);
     } catch (cause) {
+      sockets.destroy();
       throw explain(servers.join(', '), cause);
     }
   }
@@ -90,7 +94,7 @@ export class Link {
 
   /** Whether it is closed, and ours to open anew. A login that is refused for a while closes it. */
   get isOver(): boolean {
-    return this.#isOwn && this.#client.isClosed();
+    return this.#sockets !== undefined && this.#client.isClosed();
   }
 
   inbox(): string {
@@ -167,7 +171,9 @@ export class Link {
   }
 
   async close(): Promise<void> {
-    if (this.#isOwn) await this.#client.close();
+    if (this.#sockets === undefined) return;
+    await this.#client.close();
+    this.#sockets.destroy();
   }
 
   async #watch(): Promise<void> {

@@ -55,6 +55,8 @@ const SNAPSHOT_BYTES = 2 * 1024 * 1024;
 const TRIES = 32;
 /** Who subscribes waits as long as so many steps may take. */
 const OPENINGS = 4;
+/** Of so many eras it is known how far they were read. */
+const FORMER_CLAIMS = 8;
 /** So often somebody is asked for a snapshot, each time more of them, before the log counts as lost. */
 const ASKINGS = 8;
 
@@ -70,6 +72,8 @@ export class Log {
   readonly #waiting = new Set<{ readonly seq: number; readonly resolve: () => void }>();
   #steps = 0;
   #copy: Copy | undefined;
+  /** What was read of eras before the present one, by this copy and those before it. */
+  #claims: readonly Claim[] = [];
   #created = '';
   /** A message that this log had and has no more. A copy has to come from behind it. */
   #missing = 0;
@@ -250,13 +254,20 @@ export class Log {
     const former = this.#copy;
     if (former !== undefined && (await this.#goesOn(link, former, state))) return former;
     this.#copy = undefined;
-    const claim = former?.claim ?? null;
-    // Whoever reads it judges whether what the former copy had read is still there. In an empty log that is no question.
-    if (claim !== null && state.last > 0) this.#publish(link, 'note', `${this.#sender}:note`, null, claim);
+    this.#remember(former?.claim ?? null);
+    // Whoever reads it judges whether what was read here is still there. In an empty log that is no question.
+    const told = state.last > 0 ? this.#claims : [];
+    for (const claim of told) this.#publish(link, 'note', `${this.#sender}:note`, null, claim);
     if (state.created !== this.#created) this.#missing = 0;
     this.#created = state.created;
     this.#copy = await this.#load(link, state);
     return this.#copy;
+  }
+
+  /** Not the last one alone: a stream that is put back may have been an empty one for a moment, which was read as well. */
+  #remember(claim: Claim | null): void {
+    if (claim === null) return;
+    this.#claims = [...this.#claims.filter(({ era }) => era !== claim.era), claim].slice(-FORMER_CLAIMS);
   }
 
   /** Whether the log is what it was when this copy read the end of it. */
@@ -323,7 +334,9 @@ export class Log {
       if (message.seq > copy.applied) this.#missing = Math.max(this.#missing, copy.applied + 1);
       return false;
     }
+    const before = copy.claim;
     const outcome = copy.apply(message);
+    if (before?.era !== copy.record.era) this.#remember(before);
     if (outcome !== undefined) {
       for (const { instance, push } of outcome.pushes) this.#listeners.get(instance)?.(push);
       if (outcome.wanted !== undefined && this.#rank(copy) <= 2 * outcome.wanted) this.#writeSnapshot(copy);
