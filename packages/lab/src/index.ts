@@ -12,7 +12,6 @@ export { bearLog } from './nats/bear.js';
 export { NatsCluster } from './nats/NatsCluster.js';
 export { NatsServer, type NatsServerOptions } from './nats/NatsServer.js';
 export { anyNats, type NatsProgram, natsPrograms } from './nats/programs.js';
-export { asOperator, deleteStream, StreamCopy } from './nats/streams.js';
 export { nowMs } from './now.js';
 export { Places } from './places.js';
 export { bornServer } from './postgres/born.js';
