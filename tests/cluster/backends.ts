@@ -1,13 +1,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bear, bornServer, RedisServer } from '@botmesh/lab';
+import { bear, bearLog, bornServer, NatsServer, RedisServer } from '@botmesh/lab';
 
 /** How a process reaches the backend. Plain data. */
 export type Reach =
   | { readonly kind: 'sqlite'; readonly path: string }
   | { readonly kind: 'redis'; readonly url: string }
-  | { readonly kind: 'postgres'; readonly url: string };
+  | { readonly kind: 'postgres'; readonly url: string }
+  | { readonly kind: 'nats'; readonly url: string };
 
 export interface OpenBackend {
   readonly reach: Reach;
@@ -47,5 +48,15 @@ export const postgres: Backend = {
     // Known from the beginning: there is no former life of this server to wait out.
     const { close, url } = await bornServer('botmesh', 0);
     return { reach: { kind: 'postgres', url }, close };
+  },
+};
+
+export const nats: Backend = {
+  name: 'NATS',
+  async open() {
+    const server = await NatsServer.start();
+    // Known from the beginning: there is no former life of this server to wait out.
+    await bearLog(server, 'botmesh', 0);
+    return { reach: { kind: 'nats', url: server.url }, close: () => server[Symbol.asyncDispose]() };
   },
 };

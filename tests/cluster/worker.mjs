@@ -23,6 +23,11 @@ async function open() {
     const { url } = backend;
     return { coordinator: new PostgresCoordinator({ ...options, url }), state: new PostgresStateStore({ url }) };
   }
+  if (backend.kind === 'nats') {
+    const { NatsCoordinator, NatsStateStore } = await import('@botmesh/nats');
+    const { url } = backend;
+    return { coordinator: new NatsCoordinator({ ...options, url }), state: new NatsStateStore({ url }) };
+  }
   const { RedisCoordinator, RedisStateStore } = await import('@botmesh/redis');
   const { url } = backend;
   return { coordinator: new RedisCoordinator({ ...options, url }), state: new RedisStateStore({ url }) };

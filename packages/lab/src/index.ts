@@ -1,12 +1,14 @@
 // For tests and benches: real servers, what connects them, what can happen to them, and replicas at work on them.
 
 export { giveAway } from './child.js';
+export type { NatsConnect } from './clients/nats.js';
 export type { PostgresConnect } from './clients/postgres.js';
 export type { RedisConnect } from './clients/redis.js';
 export { Fleet, type FleetOptions, type Outcome, type Replica, type Wrap } from './fleet/Fleet.js';
 export type { Connect } from './fleet/told.js';
 export { Hosts, whyNoHosts } from './Hosts.js';
 export { MovingClock, whyNoMovingClock } from './moving-clock.js';
+export { bearLog } from './nats/bear.js';
 export { NatsCluster } from './nats/NatsCluster.js';
 export { NatsServer, type NatsServerOptions } from './nats/NatsServer.js';
 export { anyNats, type NatsProgram, natsPrograms } from './nats/programs.js';

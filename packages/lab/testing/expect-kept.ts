@@ -1,4 +1,4 @@
-// For the tests of the backends: each is tried with three seeds at once, and with the planted fault.
+// For the tests of the backends: each is tried with some seeds at once, and with the planted fault.
 import { describe, expect, test } from 'vitest';
 import type { Backend } from '../src/backends/backend.js';
 import { figuresOf } from '../src/trial/figures.js';
@@ -13,15 +13,21 @@ const LIMIT_MS = 400_000;
 
 const SIZE = { replicas: 3, keys: 3, leaseMs: 3000 };
 
-/** Two seeds in a row move the clock in one run, and take data away in the other. */
-export function expectKept(backend: Backend): void {
+/** Two seeds in a row move the clock in one run, and take data away in the other. Default: three of them. */
+export function expectKept(backend: Backend, seeds = 3): void {
   const reason = backend.whyNot();
   if (reason !== undefined) console.warn(`${backend.name} is not tried: ${reason}`);
   describe.skipIf(reason !== undefined).concurrent(`the lab on ${backend.name}`, () => {
+<<<<<<< HEAD
     test.each([1, 2, 3])(
       'seed %i of three: harmed in every way, replicas keep every promise',
       async (number) => {
         const seed = FIRST + number - 1;
+=======
+    test.each(Array.from({ length: seeds }, (_, n) => FIRST + n))(
+      'seed %i: harmed in every way, replicas keep every promise',
+      async (seed) => {
+>>>>>>> nats-lab
         const trial = await tryBackend({ ...SIZE, backend, seed, durationMs: DURATION_MS, planted: false });
 
         const { failure, violations } = trial;

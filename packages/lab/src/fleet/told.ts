@@ -1,9 +1,10 @@
+import type { NatsConnect } from '../clients/nats.js';
 import type { PostgresConnect } from '../clients/postgres.js';
 import type { RedisConnect } from '../clients/redis.js';
 import type { SqliteConnect } from '../clients/sqlite.js';
 
 /** How one replica reaches its server: what the file of its backend in `clients/` understands. */
-export type Connect = RedisConnect | PostgresConnect | SqliteConnect;
+export type Connect = RedisConnect | PostgresConnect | SqliteConnect | NatsConnect;
 
 /** What a replica's process is told when it starts, as JSON. */
 export interface Told {

@@ -2,8 +2,16 @@ import { freePort } from '../ports.js';
 import { until } from '../until.js';
 import { NatsServer } from './NatsServer.js';
 import { anyNats, type NatsProgram } from './programs.js';
+import { askJetStream, asOperator } from './streams.js';
 
 const NODES = 3;
+
+interface StreamInfo {
+  readonly cluster?: {
+    readonly leader?: string;
+    readonly replicas?: readonly { readonly current: boolean; readonly offline?: boolean }[];
+  };
+}
 
 /** Three NATS servers with JetStream, which replicate to each other, on loopback. */
 export class NatsCluster implements AsyncDisposable {
@@ -58,7 +66,47 @@ export class NatsCluster implements AsyncDisposable {
     return now!;
   }
 
+  /** Resolves with the server that leads a stream, which runs. */
+  async leaderOf(stream: string, limitMs = 30_000): Promise<NatsServer> {
+    let found: NatsServer | undefined;
+    const isLed = async (): Promise<boolean> => {
+      const name = (await this.#info(stream)).cluster?.leader ?? '';
+      found = this.servers[Number(name.slice(1)) - 1];
+      return found?.isRunning === true && !found.isFrozen;
+    };
+    await until(`${stream} has a leader`, isLed, limitMs);
+    return found!;
+  }
+
+  /** Has the leader of a stream step down. */
+  async stepDown(stream: string): Promise<void> {
+    // Without a leader nobody answers, and nobody has to step down.
+    await asOperator(this.#running, (client) => askJetStream(client, `STREAM.LEADER.STEPDOWN.${stream}`)).catch(
+      () => {},
+    );
+  }
+
+  /** Resolves when every server has all of a stream. */
+  async isWhole(stream: string, limitMs = 30_000): Promise<void> {
+    const hasAll = async (): Promise<boolean> => {
+      const { leader, replicas = [] } = (await this.#info(stream)).cluster ?? {};
+      const current = replicas.filter(({ current: isCurrent, offline }) => isCurrent && offline !== true);
+      return leader !== undefined && current.length === NODES - 1;
+    };
+    await until(`every server has ${stream}`, hasAll, limitMs);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.servers.map((server) => server[Symbol.asyncDispose]()));
+  }
+
+  get #running(): string[] {
+    return this.servers.filter(({ isFrozen, isRunning }) => isRunning && !isFrozen).map(({ url }) => url);
+  }
+
+  /** Nothing while nobody answers, as during an election. */
+  async #info(stream: string): Promise<StreamInfo> {
+    const ask = asOperator(this.#running, (client) => askJetStream<StreamInfo>(client, `STREAM.INFO.${stream}`));
+    return ask.catch(() => ({}));
   }
 }
