@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './scripts/longest-first.mjs';
 
 const packages = fileURLToPath(new URL('./packages', import.meta.url));
 
@@ -21,6 +22,7 @@ export default defineConfig({
     ],
     exclude: ['**/node_modules/**', '**/dist/**'],
     setupFiles: ['tests/guarantees/setup.mjs'],
+    sequence: { sequencer: LongestFirst },
     pool: 'forks',
     maxWorkers: 3,
     maxConcurrency: 24,

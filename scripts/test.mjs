@@ -73,7 +73,7 @@ async function tests() {
   mkdirSync(dirname(report), { recursive: true });
   rmSync(report, { force: true });
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
-  const ok = await run(bin('vitest'), ['run', ...reporters], { timeout: 17 * minutes });
+  const ok = await run(bin('vitest'), ['run', ...reporters], { timeout: 18.5 * minutes });
   countTests(existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')) : { testResults: [] }, ok);
 }
 
