@@ -430,7 +430,7 @@ test('a call that a nearly full disk has no room for is refused, though heartbea
   const [first, second] = await Promise.all([ground.start(), ground.start()]);
   fill(ground.place, 800_000);
 
-  first.do('accept', { key: 'large', id: 'large', size: 1_200_000 });
+  first.do('accept', { key: 'large', id: 'large', size: 1_000_000 });
 
   const refused = await first.hears('failed');
   expect(refused).toMatchObject({ code: 'unavailable', message: expect.stringMatching(/disk of .* is full/) });
@@ -439,7 +439,7 @@ test('a call that a nearly full disk has no room for is refused, though heartbea
   expect(second.count('unavailable')).toBe(0);
   rmSync(join(ground.place, 'filler'));
   await first.hears('available');
-  await first.asks('accept', { key: 'large', id: 'again', size: 1_200_000 }, 'accepted');
+  await first.asks('accept', { key: 'large', id: 'again', size: 1_000_000 }, 'accepted');
   // The refused one may have been written after all, and then runs first: it stays in the mesh.
   await handled([first, second], 'large', 1);
   await expect.poll(violations, { timeout: 15_000 }).toEqual([]);

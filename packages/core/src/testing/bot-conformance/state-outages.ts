@@ -64,6 +64,8 @@ export const stateOutages: Record<string, (lab: BotLab) => Promise<void>> = {
       const { provider } = await lab.bot(set, { state: store });
 
       await provider.receive({ chat: 'k', id: '1', text: 'full' });
+      // Its handler fills the store. Another chat may be in another shard, where nothing waits for that.
+      await lab.until(lab.leaseMs, () => runs.length === 1, 'the first run');
       await provider.receive({ chat: 'k', id: '2', text: 'two' });
       await provider.receive({ chat: 'j', id: '3', text: 'three' });
       await lab.sleep(1.5 * lab.leaseMs);
