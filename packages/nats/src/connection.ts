@@ -1,12 +1,15 @@
 /** How users say where NATS is: the same for the coordinator and for state. */
 import { ConfigError } from '@botmesh/core/spi';
-import type { NodeConnectionOptions } from '@nats-io/transport-node';
+import type { Authenticator, NodeConnectionOptions } from '@nats-io/transport-node';
 import type { LinkOptions } from './clients/Link.js';
 
 export interface NatsPlace {
   /** `nats://host:port`, `tls://host:port`, or several of them. With a login: `nats://user:password@host:port`. */
   url?: string | readonly string[];
-  /** What else `connect` of @nats-io/transport-node takes, with `url`: `user`, `pass`, `token`, `authenticator`, `tls`, `inboxPrefix`. */
+  /**
+   * What else `connect` of @nats-io/transport-node takes, with `url`: `user`, `pass`, `token`, `authenticator`, `tls`, `inboxPrefix`.
+   * `authenticator: credsAuthenticator(readFileSync('bot.creds'))` logs in by JWT credentials.
+   */
   connection?: NodeConnectionOptions;
   /** A connection of @nats-io/transport-node, in place of `url`. Used as it is, and never closed. */
   client?: unknown;
@@ -56,7 +59,25 @@ export function linkOptions(
   }
   if (url === undefined) return { servers: [], connection: undefined, client, domain, ...times };
   const { servers, ...settings } = parseUrls(who, Array.isArray(url) ? (url as unknown[]) : [url]);
-  return { servers, connection: { ...settings, ...connection }, client, domain, ...times };
+  return { servers, connection: { ...settings, ...connection, ...logins(who, connection) }, client, domain, ...times };
+}
+
+/** The authenticators that were passed. What one throws is for the user to mend, and no fault of the server. */
+function logins(who: string, { authenticator }: NodeConnectionOptions = {}): NodeConnectionOptions {
+  if (authenticator === undefined) return {};
+  return {
+    authenticator: [authenticator].flat().map((login: Authenticator) => (nonce) => {
+      try {
+        return login(nonce);
+      } catch (cause) {
+        throw new ConfigError(
+          `${who}: connection.authenticator: ${String(cause)}. Give it the text of a .creds file, or the seed of an NKEY.`,
+          'config',
+          { cause },
+        );
+      }
+    }),
+  };
 }
 
 interface Parsed extends Pick<NodeConnectionOptions, 'user' | 'pass' | 'token' | 'tls'> {
