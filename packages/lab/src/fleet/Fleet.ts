@@ -203,13 +203,18 @@ export class Fleet implements AsyncDisposable {
     );
   }
 
-  /** Ends the work in order, and judges all that happened. Every replica must come to rest within the limit. */
+  /**
+   * Ends the work in order, and judges all that happened. Every replica must come to rest within the limit. A message that
+   * nobody has taken up counts as lost when half of the limit is over, not before.
+   */
   async finish(limitMs: number): Promise<Outcome> {
     for (const { process: child } of this.replicas) child.send('quiet');
     // What a dead replica left is taken over within a lease and a beat, and what was given back while a server was away after
     // its quarantine and a beat, which is less.
     const isHarmed = this.#gone.length + this.#losses.length > 0;
     const restMs = (isHarmed ? 1.5 : 1.1) * this.#options.leaseMs;
+    // It is more where heartbeats are late: each gap takes the right to declare a death for another lease (R2).
+    const lateUntil = nowMs() + limitMs / 2;
     let idleSince: number | undefined;
     await until(
       'all replicas are idle',
@@ -217,7 +222,8 @@ export class Fleet implements AsyncDisposable {
         const isIdle = (await Promise.all(this.replicas.map(busyIn))).every((busy) => busy === 0);
         if (!isIdle) idleSince = undefined;
         else idleSince ??= nowMs();
-        return idleSince !== undefined && nowMs() - idleSince > restMs;
+        const isAtRest = idleSince !== undefined && nowMs() - idleSince > restMs;
+        return isAtRest && (nowMs() > lateUntil || !this.#hasOpenMessages());
       },
       limitMs,
     );
@@ -232,6 +238,11 @@ export class Fleet implements AsyncDisposable {
       adopted: events.filter((event) => event.kind === 'granted' && (event.attempt ?? 1) > 1).length,
       lost: count('lost'),
     };
+  }
+
+  /** Whether a message was neither handled to its end nor lost with the store's data. */
+  #hasOpenMessages(): boolean {
+    return checkHistory(this.events(), { finished: true }).some(({ rule }) => rule === 'message-lost');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
