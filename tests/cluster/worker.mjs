@@ -3,6 +3,7 @@
 // a killed process loses none.
 import { appendFileSync } from 'node:fs';
 import { Bot } from '@botmesh/core';
+import { join } from './join.mjs';
 
 const told = JSON.parse(process.argv[2]);
 const { backend, diary, replicaId, leaseMs, drainMs, isExclusive, hasRounds, isApart, tickMs, accounts, balanceMs } =
@@ -169,9 +170,8 @@ async function answer({ call, name, args }) {
 process.on('message', (message) => void answer(message));
 // A parent that is gone leaves nobody to work for.
 process.on('disconnect', () => process.exit());
-if (hasRounds) {
-  await coordinator.start();
-} else {
+await join(coordinator);
+if (!hasRounds) {
   bot.handleSignals({ drainMs });
   await bot.start();
 }

@@ -8,6 +8,7 @@ import postgres from 'postgres';
 const [url, library, end, maxAttempts] = process.argv.slice(2);
 const client = library === 'pg' ? new pg.Pool({ connectionString: url }) : postgres(url);
 
+const coordinator = new PostgresCoordinator({ client, leaseMs: 1800, maxAttempts: Number(maxAttempts) });
 const bot = new Bot({
   provider: {
     name: 'parent',
@@ -15,7 +16,7 @@ const bot = new Bot({
     stop: () => {},
     send: () => {},
   },
-  coordinator: new PostgresCoordinator({ client, leaseMs: 1800, maxAttempts: Number(maxAttempts) }),
+  coordinator,
   state: new PostgresStateStore({ client }),
   log: () => {},
   onError: () => {},
@@ -39,6 +40,15 @@ bot.use(async (ctx) => {
   process.send('committed');
 });
 bot.on('ended', ({ how }) => process.send(`ended ${how}`));
+await join(10);
 await bot.start();
 process.send('started');
+
+/** On a busy machine it may take more than one attempt. */
+async function join(attempts) {
+  await coordinator.start().catch((error) => {
+    if (attempts === 1 || error.code !== 'unavailable') throw error;
+    return join(attempts - 1);
+  });
+}
 process.on('disconnect', () => process.exit());
