@@ -99,6 +99,21 @@ test('a purge of the whole stream loses nothing while one replica lives', async 
   await Promise.all([store.close(), late.close()]);
 });
 
+test('a purge loses nothing when the one replica that lives was cut off meanwhile, and has read all there was', async () => {
+  const place = freshPlace();
+  await desk.bear(place);
+  const store = storeOn(place);
+  const apply = await joined(store);
+  const [seq] = await apply({ op: 'reserve', key: 'k' });
+  await desk.link.ask(`STREAM.PURGE.${place.stream}`);
+  await store.log.again();
+
+  const late = storeOn(place);
+
+  expect((await late.inspect()).queues).toMatchObject([{ key: 'k', head: { seq } }]);
+  await Promise.all([store.close(), late.close()]);
+});
+
 test('a stream that was put back grants nothing to who had read more than it has', async () => {
   const place = freshPlace();
   await desk.bear(place);

@@ -258,9 +258,10 @@ export class Log {
     // Whoever reads it judges whether what was read here is still there. In an empty log that is no question.
     const told = state.last > 0 ? this.#claims : [];
     for (const claim of told) this.#publish(link, 'note', `${this.#sender}:note`, null, claim);
-    if (state.created !== this.#created) this.#missing = 0;
+    const isSame = state.created === this.#created;
+    if (!isSame) this.#missing = 0;
     this.#created = state.created;
-    this.#copy = await this.#load(link, state);
+    this.#copy = await this.#load(link, state, isSame ? former : undefined);
     return this.#copy;
   }
 
@@ -278,8 +279,11 @@ export class Log {
     return found !== undefined && found.atUs === copy.appliedAt;
   }
 
-  /** A copy from the newest snapshot, or from the beginning. Where neither is there, the log begins anew. */
-  async #load(link: Link, state: StreamState): Promise<Copy> {
+  /**
+   * A copy from the newest snapshot, or from the beginning. Where neither is there, the former one if it has read exactly what
+   * is gone, which nobody can compare any more; else the log begins anew.
+   */
+  async #load(link: Link, state: StreamState, former: Copy | undefined): Promise<Copy> {
     const { place } = this.#options;
     const snapshot = await readSnapshot(link, place);
     if (snapshot === 'later') throw this.#newer();
@@ -288,6 +292,7 @@ export class Log {
     const oldest = Math.max(bornAt, state.first - 1, this.#missing);
     if (snapshot !== undefined && snapshot.applied >= oldest) return snapshot;
     if (bornAt > this.#missing) return new Copy(bornAt - 1);
+    if (former?.isBorn === true && former.applied === state.first - 1 && former.applied >= this.#missing) return former;
     return (await this.#wanted(link, state, oldest)) ?? this.#begin(link, bornAt);
   }
 
