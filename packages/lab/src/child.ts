@@ -174,7 +174,7 @@ function parentOf(pid: number): number | undefined {
 }
 
 /** Undefined for one that is gone. */
-function stateOf(pid: number): string | undefined {
+export function stateOf(pid: number): string | undefined {
   const state = /^\d+ \(.*\) (\S)/.exec(statOf(pid))?.[1];
   return state === 'Z' || state === 'X' ? undefined : state;
 }

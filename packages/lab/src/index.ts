@@ -1,6 +1,6 @@
 // For tests and benches: real servers, what connects them, what can happen to them, and replicas at work on them.
 
-export { giveAway } from './child.js';
+export { Child, giveAway, stateOf } from './child.js';
 export type { NatsConnect } from './clients/nats.js';
 export type { PostgresConnect } from './clients/postgres.js';
 export type { RedisConnect } from './clients/redis.js';
@@ -14,6 +14,7 @@ export { NatsServer, type NatsServerOptions } from './nats/NatsServer.js';
 export { anyNats, type NatsProgram, natsPrograms } from './nats/programs.js';
 export { nowMs } from './now.js';
 export { Places } from './places.js';
+export { freePort } from './ports.js';
 export { bornServer } from './postgres/born.js';
 export { PostgresServer, type PostgresServerOptions } from './postgres/PostgresServer.js';
 export { pgBouncer, postgresFolder, psql } from './postgres/programs.js';

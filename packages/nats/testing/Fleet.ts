@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkHistory, type HistoryEvent, seededRandom, type Violation } from '@botmesh/core/testing';
-import { stateOf } from './lab/child.js';
-import { pause, until } from './lab/until.js';
+import { pause, stateOf, until } from '@botmesh/lab';
 
 /** How one replica reaches the servers: their urls. */
 export type Connect = readonly string[];

@@ -1,8 +1,7 @@
+import { freePort, until } from '@botmesh/lab';
 import { connect } from '@nats-io/transport-node';
 import { NatsServer } from './NatsServer.js';
-import { freePort } from './ports.js';
 import type { Program } from './programs.js';
-import { until } from './until.js';
 
 /** Three servers of one test that keep streams together. Use it with `await using`. */
 export class NatsCluster implements AsyncDisposable {

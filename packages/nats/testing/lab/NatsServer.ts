@@ -1,8 +1,7 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Child } from './child.js';
-import { freePort } from './ports.js';
+import { Child, freePort } from '@botmesh/lab';
 import { anyProgram, type Program } from './programs.js';
 
 export interface NatsServerOptions {
